@@ -1,0 +1,1 @@
+"""The REST door: routes for each noun and problem records for what went wrong."""

@@ -1,0 +1,1 @@
+"""The Python SDK: what a program outside sees of a server."""

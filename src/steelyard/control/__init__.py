@@ -1,0 +1,1 @@
+"""The loops: schedule, reconcile, release, sample, seal."""

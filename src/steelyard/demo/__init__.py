@@ -1,0 +1,1 @@
+"""The acceptance story behind `make demo`, told through the client alone."""

@@ -1,0 +1,1 @@
+"""Finding accelerators: the catalogue as data, one pure parser for each vendor tool, the probe."""

@@ -1,0 +1,1 @@
+"""Where workloads run: one port, one folder for each engine behind it."""

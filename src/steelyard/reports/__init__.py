@@ -1,0 +1,1 @@
+"""Answers made of recorded rows: usage reports, review questions, exports."""

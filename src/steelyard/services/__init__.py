@@ -1,0 +1,1 @@
+"""Use cases, one module for each noun: check, decide, record, commit."""

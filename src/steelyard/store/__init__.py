@@ -1,0 +1,1 @@
+"""Remembering: the only room that speaks SQL, on SQLite and PostgreSQL."""
