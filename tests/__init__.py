@@ -1,0 +1,1 @@
+"""The tests: unit (no I/O), contract (one suite, every engine and database), service, shapes, e2e."""

@@ -1,0 +1,72 @@
+"""What every test may ask for, and the markers they carry."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import postgresql
+
+REQUIRE_POSTGRESQL = "STEELYARD_TEST_REQUIRE_POSTGRESQL"
+_FOLDER = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Registers our markers."""
+    config.addinivalue_line(
+        "markers", "requirement(*ids): the rows of docs/requirements.csv that this test proves"
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells a worker of xdist which folder the run's database server is, or will be, in."""
+    node.workerinput["postgresql_folder"] = str(_folder(node.config))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Ends the database server, in the process that made its folder (which is no worker)."""
+    if _FOLDER in config.stash:
+        postgresql.stop(config.stash[_FOLDER])
+
+
+def _folder(config: pytest.Config) -> Path:
+    """The folder of this run's database server: whoever asks first starts the server in it."""
+    given = getattr(config, "workerinput", {}).get("postgresql_folder")
+    if given is not None:
+        return Path(given)
+    if _FOLDER not in config.stash:
+        config.stash[_FOLDER] = postgresql.make_folder()
+    return config.stash[_FOLDER]
+
+
+@pytest.fixture(scope="session")
+def postgresql_server(request: pytest.FixtureRequest) -> postgresql.Server:
+    """The run's own PostgreSQL. Where none can be had the test is skipped, or fails if one is required."""
+    try:
+        postgresql.find_programs()
+        return postgresql.shared_server(_folder(request.config))
+    except postgresql.PostgresqlMissing as missing:
+        text = f"NOT TESTED ON POSTGRESQL: {missing}"
+        print(f"\n{'!' * 80}\n{text}\n{'!' * 80}", file=sys.__stderr__, flush=True)
+        if os.environ.get(REQUIRE_POSTGRESQL) == "1":
+            pytest.fail(f"{text} ({REQUIRE_POSTGRESQL}=1 makes this a failure)", pytrace=False)
+        pytest.skip(text)
+
+
+@pytest.fixture(scope="session")
+def postgresql_url(postgresql_server: postgresql.Server) -> str:
+    """The address of the run's PostgreSQL, its maintenance database."""
+    return postgresql_server.url()
+
+
+@pytest.fixture
+def postgresql_database(postgresql_server: postgresql.Server) -> Iterator[str]:
+    """The address of an empty database of this test's own."""
+    with postgresql.fresh_database(postgresql_server) as url:
+        yield url
