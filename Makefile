@@ -34,11 +34,11 @@ help:
 .venv: $(VENV)/.test
 
 $(VENV)/.core: pyproject.toml tools/venv.sh
-	@$(say) "installing steelyard into $(VENV) (the first time takes a minute)"
+	@$(say) "installing steelyard into $(VENV) (a minute or less)"
 	@PYTHON="$${PYTHON:-}" bash tools/venv.sh $(VENV)
 	@$(PIP) -e .
 	@touch $@
-	@$(say) "installed: $$($(BIN)/python -m pip --disable-pip-version-check list --format=freeze | wc -l) packages"
+	@$(say) "packages in $(VENV): $$($(BIN)/python -m pip --disable-pip-version-check list --format=freeze | wc -l)"
 
 $(VENV)/.test: $(VENV)/.core
 	@$(say) "installing the test tools into $(VENV)"
@@ -70,7 +70,7 @@ soak: $(VENV)/.test
 
 requirements: $(VENV)/.test
 	@$(say) "docs/requirements.md"
-	@$(BIN)/python tools/requirements.py
+	@$(BIN)/python -m tools.requirements
 
 bench: $(VENV)/.test
 	@shopt -s nullglob; \

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import postgresql
+from tests.support import postgresql, requirement_collector
 
 REQUIRE_POSTGRESQL = "STEELYARD_TEST_REQUIRE_POSTGRESQL"
 _FOLDER = pytest.StashKey[Path]()
+_CLAIMS = pytest.StashKey[dict[str, list[str]]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -21,6 +22,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "requirement(*ids): the rows of docs/requirements.csv that this test proves"
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Notes who claims what before anything is deselected."""
+    config.stash[_CLAIMS] = requirement_collector.claims(items)
+
+
+@pytest.fixture(scope="session")
+def requirement_claims(request: pytest.FixtureRequest) -> dict[str, list[str]]:
+    """Requirement id → tests that claim it, among all that this run collected."""
+    return request.config.stash[_CLAIMS]
 
 
 @pytest.hookimpl(optionalhook=True)
