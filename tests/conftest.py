@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from tests.support import postgresql, requirement_collector
 
 REQUIRE_POSTGRESQL = "STEELYARD_TEST_REQUIRE_POSTGRESQL"
+NOT_TESTED = "NOT TESTED ON POSTGRESQL"
 _FOLDER = pytest.StashKey[Path]()
 _CLAIMS = pytest.StashKey[dict[str, list[str]]]()
 
@@ -65,11 +65,20 @@ def postgresql_server(request: pytest.FixtureRequest) -> postgresql.Server:
         postgresql.find_programs()
         return postgresql.shared_server(_folder(request.config))
     except postgresql.PostgresqlMissing as missing:
-        text = f"NOT TESTED ON POSTGRESQL: {missing}"
-        print(f"\n{'!' * 80}\n{text}\n{'!' * 80}", file=sys.__stderr__, flush=True)
-        if os.environ.get(REQUIRE_POSTGRESQL) == "1":
-            pytest.fail(f"{text} ({REQUIRE_POSTGRESQL}=1 makes this a failure)", pytrace=False)
-        pytest.skip(text)
+        text = f"{NOT_TESTED}: {missing}"
+    if os.environ.get(REQUIRE_POSTGRESQL) == "1":
+        pytest.fail(f"{text} ({REQUIRE_POSTGRESQL}=1 makes this a failure)", pytrace=False)
+    pytest.skip(text)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Says loudly, once, that a database was left out: a skipped test is easily overlooked."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = [report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)]
+    missing = [reason for reason in reasons if NOT_TESTED in reason]
+    if missing:
+        terminalreporter.section(NOT_TESTED, sep="!", red=True, bold=True)
+        terminalreporter.line(f"{len(missing)} tests were left out. {missing[0].removeprefix('Skipped: ')}")
 
 
 @pytest.fixture(scope="session")
