@@ -1,0 +1,89 @@
+"""Reasons as records: why something waits, is refused, evicted or failed.
+
+One form serves all of them, so that a reader learns it once. All blocking reasons are given, the
+binding one first; `holders` name who has what is missing, and their amounts sum to `short_by`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class ReasonCode(StrEnum):
+    """Closed list. A code without a zh and an en sentence fails the build."""
+
+    # can never fit: said at submit
+    EXCEEDS_MAX_QUOTA = "exceeds-max-quota"
+    EXCEEDS_CAPACITY = "exceeds-capacity"
+    NO_MATCHING_FLAVOR = "no-matching-flavor"
+    NO_ROUTE = "no-route"
+    NO_NAMESPACE = "no-namespace"
+    NO_QUEUE = "no-queue"
+    # over a limit whose owner declared `refuse`
+    OVER_LIMIT = "over-limit"
+    # waits
+    WAITING_FOR_QUOTA = "waiting-for-quota"
+    WAITING_FOR_CAPACITY = "waiting-for-capacity"
+    FRAGMENTED = "fragmented"
+    PRIORITY = "priority"
+    WAITING_FOR_PREEMPTED = "waiting-for-preempted-workloads"
+    QUEUE_STOPPED = "queue-stopped"
+    CLUSTER_UNREACHABLE = "cluster-unreachable"
+    HELD = "held"
+    BACKOFF = "backoff"
+    PENDING_EVALUATION = "pending-evaluation"
+    # evictions
+    PREEMPTED = "preempted"
+
+
+#: What a wait slice is booked under (metering.md 3d), by reason code.
+WAIT_SLICE: dict[str, str] = {
+    ReasonCode.WAITING_FOR_QUOTA: "quota",
+    ReasonCode.OVER_LIMIT: "quota",
+    ReasonCode.EXCEEDS_MAX_QUOTA: "quota",
+    ReasonCode.WAITING_FOR_CAPACITY: "capacity",
+    ReasonCode.EXCEEDS_CAPACITY: "capacity",
+    ReasonCode.CLUSTER_UNREACHABLE: "capacity",
+    ReasonCode.NO_MATCHING_FLAVOR: "capacity",
+    ReasonCode.FRAGMENTED: "fragmentation",
+    ReasonCode.PRIORITY: "priority",
+    ReasonCode.WAITING_FOR_PREEMPTED: "priority",
+    ReasonCode.QUEUE_STOPPED: "policy-window",
+    ReasonCode.HELD: "held-by-user",
+    ReasonCode.BACKOFF: "policy-window",
+    ReasonCode.PENDING_EVALUATION: "evaluation",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Somebody who holds a part of what is missing. `amount` in the unit of the reason's resource."""
+
+    kind: str  # workload | queue | cohort | node | team | project
+    id: str
+    amount: int
+    name: str | None = None
+    project: str | None = None
+    queue: str | None = None
+    since: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason. Quantities are integers in the resource's unit (milli-devices, milli-cores, MiB)."""
+
+    code: str
+    stage: str  # submit | quota | placement | preemption | provision | image | environment | launch | …
+    scope: str | None = None  # the tree or the kind of the limit's owner: queue, cohort, team, project, …
+    owner: str | None = None  # whose limit: the node's name
+    resource: str | None = None  # class: gpu, npu, cpu, memory, other
+    flavor: str | None = None
+    limit: int | None = None
+    used: int | None = None
+    requested: int | None = None
+    short_by: int | None = None
+    holders: tuple[Holder, ...] = ()
+    wakes_on: tuple[str, ...] = ()  # events that will make it be looked at again
+    approximate: bool = False
+    params: dict[str, str | int | None] = field(default_factory=dict)

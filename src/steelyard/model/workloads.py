@@ -1,0 +1,167 @@
+"""Workloads: what is asked for. Workload → Role[] → Attempt → Member.
+
+A single process is one role of count 1. Gang members share an attempt number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from steelyard.model.lifecycle import Outcome, Phase
+from steelyard.model.resources import DeviceClass, ShareKind
+
+
+class WorkloadKind(StrEnum):
+    """Task types; routing maps each to its queue and priority."""
+
+    TRAINING = "training"
+    INFERENCE = "inference"
+    BATCH = "batch"
+    EXPERIMENT = "experiment"
+    EVALUATION = "evaluation"
+
+
+class RestartPolicy(StrEnum):
+    """What follows a failed attempt."""
+
+    NEVER = "never"
+    ON_INFRASTRUCTURE = "on-infrastructure"
+    ON_FAILURE = "on-failure"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRequest:
+    """What each member of a role needs, by class, in the class's integer unit; zero is left out."""
+
+    amounts: tuple[tuple[DeviceClass, int], ...]  # sorted by class name
+    flavors: tuple[str, ...] = ()  # allowed flavors for the accelerator, in order; empty: any of the class
+    models: tuple[str, ...] = ()  # allowed device models; empty: any
+    clusters: tuple[str, ...] = ()  # allowed clusters; empty: any
+    node_labels: tuple[tuple[str, str], ...] = ()
+
+    def amount(self, device_class: DeviceClass) -> int:
+        """The quantity asked of a class; 0 when it is not asked for."""
+        return dict(self.amounts).get(device_class, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How a service member proves that it answers."""
+
+    path: str = "/healthz"
+    interval: int = 1_000_000
+    failures: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A set of like members. A gang starts `count` of them together or none."""
+
+    name: str
+    count: int
+    request: MemberRequest
+    command: tuple[str, ...]
+    env: tuple[tuple[str, str], ...] = ()
+    image: str | None = None
+    working_directory: str | None = None
+    port: bool = False  # each member is given a port of its own in STEELYARD_PORT
+    probe: Probe | None = None
+    requires: tuple[str, ...] = ()  # environment stage: modules or programs that must be there
+    expect: dict[str, str] = field(default_factory=dict)  # simulated engine only: what a member is to do
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSpec:
+    """What a submitter declares, after template expansion and validation."""
+
+    name: str
+    namespace: str
+    kind: WorkloadKind
+    roles: tuple[Role, ...]
+    queue: str | None = None
+    priority_class: str | None = None
+    template: str | None = None  # name@version
+    time_limit: int | None = None  # µs of running
+    grace: int = 10_000_000  # µs between TERM and KILL
+    restart: RestartPolicy = RestartPolicy.ON_INFRASTRUCTURE
+    max_attempts: int = 3
+    hold: bool = False
+    labels: tuple[tuple[str, str], ...] = ()
+    artifacts: tuple[str, ...] = ()  # paths in the work folder that are kept
+    preemptible: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What decides where a workload can go: equal shapes get equal answers, so reasons live here.
+
+    `key` is a digest of everything below; order within a shape is (priority, submit time, id).
+    """
+
+    key: str
+    queue: str
+    project: str
+    org_path: tuple[str, ...]  # organisation tree nodes from the leaf up: namespace, project, team
+    priority: int
+    roles: tuple[tuple[str, int, MemberRequest], ...]
+    preemptible: bool
+
+    def totals(self) -> dict[DeviceClass, int]:
+        """Quantity of the whole gang by class."""
+        total: dict[DeviceClass, int] = {}
+        for _, count, request in self.roles:
+            for device_class, amount in request.amounts:
+                total[device_class] = total.get(device_class, 0) + amount * count
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationPlan:
+    """One row to be: a quantity of one device for one member."""
+
+    device_id: int | None
+    node_id: int
+    flavor: str
+    device_class: DeviceClass
+    quantity: int
+    share_kind: ShareKind = ShareKind.EXCLUSIVE
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlan:
+    """Where one member goes."""
+
+    role: str
+    index: int
+    cluster: str
+    node_id: int
+    allocations: tuple[AllocationPlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why an attempt failed. `group` says whose problem it is; unknown is a stage of its own."""
+
+    stage: str
+    code: str
+    group: str  # scheduling | environment | business | infrastructure | unknown
+    responsible: str
+    action: str
+    evidence: tuple[str, ...]
+    confidence: str  # high | medium | low
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptState:
+    """An attempt as the store knows it: phase, stage times (µs, None if not reached), outcome."""
+
+    id: int
+    workload_id: int
+    number: int
+    phase: Phase
+    sub_stage: str | None
+    cluster: str | None
+    times: dict[str, int | None]
+    outcome: Outcome | None
+    version: int

@@ -1,0 +1,93 @@
+"""Connections: SQLite (WAL, synchronous FULL, BEGIN IMMEDIATE) and PostgreSQL under one roof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import QueuePool
+
+from steelyard.model.errors import InvalidError
+
+SQLITE_NAME = "steelyard.db"
+
+
+def sqlite_url(folder: Path) -> str:
+    """The embedded database of a data folder."""
+    return f"sqlite:///{folder / SQLITE_NAME}"
+
+
+def open_database(url: str) -> Engine:
+    """An engine for `sqlite:///…` or `postgresql://…`. Raises InvalidError for any other URL."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise InvalidError("database-url-invalid") from None
+    backend = parsed.get_backend_name()
+    if backend == "sqlite":
+        return _open_sqlite(parsed)
+    if backend == "postgresql":
+        return create_engine(
+            parsed.set(drivername="postgresql+psycopg"),
+            pool_size=12,
+            max_overflow=8,
+            pool_pre_ping=True,
+            isolation_level="READ COMMITTED",
+        )
+    raise InvalidError("database-kind-unknown", kind=backend)
+
+
+def _open_sqlite(url: URL) -> Engine:
+    engine = create_engine(
+        url.set(drivername="sqlite+pysqlite"),
+        poolclass=QueuePool,
+        pool_size=12,
+        max_overflow=8,
+        connect_args={"check_same_thread": False, "timeout": 30.0},
+    )
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # transactions are begun below, not by the driver
+        cursor = connection.cursor()
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            "cache_size=-32768",
+            "wal_autocheckpoint=4000",
+            "busy_timeout=30000",
+        ):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writing = connection.get_execution_options().get("writing", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return engine
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction that takes the write lock at once, so that it can't fail half-way for a lock."""
+    with engine.connect() as connection:
+        writer = connection.execution_options(writing=True)
+        with writer.begin():
+            yield writer
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """One consistent view: a snapshot in SQLite's WAL, REPEATABLE READ in PostgreSQL."""
+    options = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
+    with engine.connect() as connection:
+        view = connection.execution_options(**options)
+        with view.begin():
+            yield view

@@ -1,0 +1,597 @@
+"""Every table. The only description of the database; migrations are generated from it and frozen.
+
+Conventions: ids are 63-bit integers; times are µs UTC; `*_json` columns are JSON text; quantities are
+integers in the class's unit. Interval tables (`valid_from`, `valid_to`, `version`) are never updated
+but for the one closing of `valid_to`. `head_*` columns hold the object's own evidence stream head.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    text,
+)
+
+metadata = MetaData()
+
+
+def _id(name: str = "id") -> Column[int]:
+    return Column(name, BigInteger, primary_key=True, autoincrement=False)
+
+
+def _int(name: str, nullable: bool = True) -> Column[int]:
+    return Column(name, BigInteger, nullable=nullable)
+
+
+def _str(name: str, nullable: bool = True) -> Column[str]:
+    return Column(name, String, nullable=nullable)
+
+
+def _text(name: str, nullable: bool = True) -> Column[str]:
+    return Column(name, Text, nullable=nullable)
+
+
+def _flag(name: str) -> Column[bool]:
+    return Column(name, Boolean, nullable=False, server_default=text("false"))
+
+
+def _interval() -> tuple[Column[int], Column[int], Column[int]]:
+    return _int("valid_from", False), _int("valid_to"), _int("version", False)
+
+
+def _heads() -> tuple[Column[int], Column[int], Column[bytes]]:
+    return (
+        Column("head_n", BigInteger, nullable=False, server_default=text("0")),
+        Column("head_seq", BigInteger, nullable=False, server_default=text("-1")),
+        Column("head_hash", LargeBinary, nullable=True),
+    )
+
+
+# --- the evidence log ---------------------------------------------------------------------------
+log = Table(
+    "log",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    _int("size", False),
+    Column("frontier", LargeBinary, nullable=False),
+    _int("epoch", False),
+    _str("origin", False),
+    _int("last_ts", False),
+)
+leaf = Table(
+    "leaf",
+    metadata,
+    _id("seq"),
+    _int("ts", False),
+    _str("action", False),
+    _str("object_kind", False),
+    _str("object_id", False),
+    _str("outcome", False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+tile = Table(
+    "tile",
+    metadata,
+    _int("level", False),
+    _int("idx", False),
+    Column("hashes", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("level", "idx"),
+)
+stream_head = Table(
+    "stream_head",
+    metadata,
+    Column("name", String, primary_key=True),
+    _int("n", False),
+    _int("seq", False),
+    Column("hash", LargeBinary, nullable=False),
+)
+checkpoint = Table(
+    "checkpoint", metadata, _id("size"), _int("ts", False), _str("reason", False), _text("note", False)
+)
+confidential = Table(
+    "confidential",
+    metadata,
+    Column("digest", String, primary_key=True),
+    Column("salt", LargeBinary),
+    _text("value"),
+    _int("erased_at"),
+)
+log_key = Table(
+    "log_key",
+    metadata,
+    Column("fingerprint", String, primary_key=True),
+    _str("name", False),
+    _str("vkey", False),
+    _int("from_seq", False),
+    _int("created_at", False),
+    _int("retired_at"),
+)
+
+# --- the installation ---------------------------------------------------------------------------
+counter = Table("counter", metadata, Column("name", String, primary_key=True), _int("value", False))
+setting = Table("setting", metadata, Column("name", String, primary_key=True), _text("value", False))
+lease = Table(
+    "lease",
+    metadata,
+    Column("name", String, primary_key=True),
+    _str("holder", False),
+    _int("epoch", False),
+    _int("expires_at", False),
+)
+idempotency = Table(
+    "idempotency",
+    metadata,
+    _str("principal", False),
+    _str("key", False),
+    _str("request_digest", False),
+    _int("status", False),
+    _text("response_json", False),
+    _int("at", False),
+    PrimaryKeyConstraint("principal", "key"),
+)
+
+# --- organisation and declared objects ----------------------------------------------------------
+declared = Table(
+    "declared",
+    metadata,
+    _id(),
+    _str("kind", False),
+    _str("name", False),
+    *_interval(),
+    _text("labels_json", False),
+    _text("spec_json", False),
+    _str("digest", False),
+    *_heads(),
+    Index("declared_current", "kind", "name", "version", unique=True),
+)
+org_edge = Table(
+    "org_edge",
+    metadata,
+    _str("kind", False),
+    _str("child", False),
+    _str("parent"),
+    *_interval(),
+    _int("org_version", False),
+    _str("environment"),
+    _str("cost_centre"),
+    PrimaryKeyConstraint("kind", "child", "version"),
+)
+binding = Table(
+    "binding",
+    metadata,
+    _id(),
+    _str("name", False),
+    _str("user", False),
+    _str("role", False),
+    _str("project"),
+    *_interval(),
+    Index("binding_user", "user"),
+)
+quota_limit = Table(
+    "quota_limit",
+    metadata,
+    _id(),
+    _str("tree", False),
+    _str("node", False),
+    _str("subject", False),
+    _int("nominal", False),
+    _int("borrowing_limit"),
+    _int("lending_limit"),
+    _int("weight", False),
+    _str("on_exceed", False),
+    _str("declared_by", False),
+    *_interval(),
+    Index("quota_limit_node", "tree", "node", "subject"),
+)
+quota_usage = Table(
+    "quota_usage",
+    metadata,
+    _str("tree", False),
+    _str("node", False),
+    _str("subject", False),
+    _int("used", False),
+    PrimaryKeyConstraint("tree", "node", "subject"),
+)
+user = Table(
+    "account",
+    metadata,
+    _id(),
+    Column("name", String, nullable=False, unique=True),
+    _str("display_name"),
+    _str("password_hash"),
+    _flag("disabled"),
+    _flag("must_change"),
+    _int("version", False),
+    _int("created_at", False),
+    *_heads(),
+)
+credential = Table(
+    "credential",
+    metadata,
+    _id(),
+    _int("user_id", False),
+    _str("kind", False),
+    _str("name"),
+    Column("digest", String, nullable=False, unique=True),
+    _int("created_at", False),
+    _int("expires_at"),
+    _int("revoked_at"),
+)
+
+# --- resources ----------------------------------------------------------------------------------
+node = Table(
+    "node",
+    metadata,
+    _id(),
+    _str("cluster", False),
+    _str("name", False),
+    _str("availability", False),
+    _str("reason"),
+    _text("reason_text"),
+    _text("labels_json", False),
+    _flag("simulated"),
+    _int("version", False),
+    *_heads(),
+    Index("node_name", "cluster", "name", unique=True),
+)
+device = Table(
+    "device",
+    metadata,
+    _id(),
+    _str("cluster", False),
+    _int("node_id", False),
+    _str("uid", False),
+    Column("class", String, nullable=False, key="device_class"),
+    _str("family", False),
+    _str("model", False),
+    _int("capacity", False),
+    _int("memory"),
+    _int("parent_id"),
+    _flag("has_children"),
+    _str("availability", False),
+    _str("reason"),
+    _text("reason_text"),
+    _flag("simulated"),
+    _int("registered_at", False),
+    _int("retired_at"),
+    _int("version", False),
+    *_heads(),
+    Index("device_uid", "cluster", "uid", unique=True),
+)
+device_fact = Table(
+    "device_fact",
+    metadata,
+    _int("device_id", False),
+    _str("key", False),
+    _text("value_json", False),
+    _str("provenance", False),
+    _str("source", False),
+    _int("at", False),
+    *_interval(),
+    PrimaryKeyConstraint("device_id", "key", "version"),
+)
+pool_member = Table(
+    "pool_member",
+    metadata,
+    _int("device_id", False),
+    _str("pool", False),
+    _str("flavor"),
+    *_interval(),
+    PrimaryKeyConstraint("device_id", "pool", "version"),
+)
+observation = Table(
+    "observation",
+    metadata,
+    Column("cluster", String, primary_key=True),
+    _int("as_of", False),
+    _int("version", False),
+    _flag("reachable"),
+    _str("cursor"),
+)
+coverage = Table(
+    "coverage",
+    metadata,
+    _str("cluster", False),
+    _int("t0", False),
+    _int("t1"),
+    _str("reason", False),
+    PrimaryKeyConstraint("cluster", "t0"),
+)
+quarantine = Table(
+    "quarantine",
+    metadata,
+    _int("device_id", False),
+    _int("attempt_id", False),
+    _int("quantity", False),
+    _str("reason", False),
+    _int("t0", False),
+    _int("t1"),
+    PrimaryKeyConstraint("device_id", "attempt_id"),
+)
+
+# --- workloads ----------------------------------------------------------------------------------
+shape = Table(
+    "shape", metadata, _id(), Column("key", String, nullable=False, unique=True), _text("body_json", False)
+)
+workload = Table(
+    "workload",
+    metadata,
+    _id(),
+    _str("name", False),
+    _str("namespace", False),
+    _str("project", False),
+    _str("kind", False),
+    _str("queue", False),
+    _str("priority_class", False),
+    _int("priority", False),
+    _int("shape_id", False),
+    _str("phase", False),
+    _str("outcome"),
+    _int("attempt", False),
+    _str("submitter", False),
+    _text("spec_json", False),
+    _int("submitted_at", False),
+    _int("finished_at"),
+    _int("submit_seq"),
+    _int("cancel_requested_at"),
+    _str("cancel_reason"),
+    _int("version", False),
+    *_heads(),
+    Index("workload_project", "project", "id"),
+    Index(
+        "workload_live",
+        "phase",
+        sqlite_where=text("phase <> 'finished'"),
+        postgresql_where=text("phase <> 'finished'"),
+    ),
+)
+role = Table(
+    "role",
+    metadata,
+    _int("workload_id", False),
+    _str("name", False),
+    _int("ordinal", False),
+    _int("count", False),
+    _int("next_index", False),
+    _text("request_json", False),
+    PrimaryKeyConstraint("workload_id", "name"),
+)
+attempt = Table(
+    "attempt",
+    metadata,
+    _id(),
+    _int("workload_id", False),
+    _int("number", False),
+    _str("phase", False),
+    _str("sub_stage"),
+    _str("cluster"),
+    _flag("simulated"),
+    _str("queue", False),
+    _str("revision"),
+    _int("priority", False),
+    _int("submitted", False),
+    _int("eligible"),
+    _int("reserved"),
+    _int("placed"),
+    _int("started"),
+    _int("ready"),
+    _int("stopping"),
+    _int("ended"),
+    _int("release_confirmed"),
+    _int("not_before"),
+    _str("stop_reason"),
+    _str("outcome"),
+    _text("verdict_json"),
+    _int("policy_version"),
+    _int("cycle_id"),
+    _int("version", False),
+    Index("attempt_workload", "workload_id", "number", unique=True),
+)
+member = Table(
+    "member",
+    metadata,
+    _id(),
+    _int("attempt_id", False),
+    _str("role", False),
+    _int("idx", False),
+    _str("phase", False),
+    _str("cluster", False),
+    _int("node_id", False),
+    _int("started_at"),
+    _int("ended_at"),
+    _int("exit_code"),
+    _int("exit_signal"),
+    _str("failure"),
+    _str("endpoint"),
+    Index("member_attempt", "attempt_id"),
+)
+allocation = Table(
+    "allocation",
+    metadata,
+    _id(),
+    _int("member_id", False),
+    _int("attempt_id", False),
+    _str("cluster", False),
+    _int("node_id", False),
+    _int("device_id"),
+    _str("flavor", False),
+    Column("class", String, nullable=False, key="device_class"),
+    _str("dimension", False),
+    _int("quantity", False),
+    _str("share_kind", False),
+    _int("t0", False),
+    _int("t1"),
+    _int("org_version", False),
+    _int("policy_version", False),
+    _str("queue", False),
+    _str("quota_basis", False),
+    _str("lender"),
+    Index("allocation_attempt", "attempt_id"),
+)
+shape_reason = Table(
+    "shape_reason",
+    metadata,
+    _int("shape_id", False),
+    _int("t0", False),
+    _int("t1"),
+    _int("cycle_id", False),
+    _text("reasons_json", False),
+    _flag("approximate"),
+    PrimaryKeyConstraint("shape_id", "t0"),
+)
+wait_slice = Table(
+    "wait_slice",
+    metadata,
+    _int("attempt_id", False),
+    _int("t0", False),
+    _int("t1", False),
+    _str("reason", False),
+    PrimaryKeyConstraint("attempt_id", "t0"),
+)
+hold = Table("hold", metadata, _id("attempt_id"), _int("at", False), _text("plan_json", False))
+eviction = Table(
+    "eviction",
+    metadata,
+    _id("attempt_id"),
+    _int("workload_id", False),
+    _int("preemptor_id", False),
+    _str("rule", False),
+    _int("policy_version", False),
+    _text("quantity_json", False),
+    _int("lost_time", False),
+    _int("at", False),
+)
+receipt = Table(
+    "receipt",
+    metadata,
+    _id("attempt_id"),
+    _str("state", False),
+    _int("confirmed_at", False),
+    _str("control", False),
+    _str("ledger", False),
+    _str("probe", False),
+    _text("checks_json", False),
+    _text("residue_json", False),
+)
+refusal = Table(
+    "refusal",
+    metadata,
+    _id(),
+    _int("at", False),
+    _str("principal", False),
+    _str("submitter", False),
+    _str("project"),
+    _str("namespace"),
+    _str("name"),
+    _str("kind"),
+    _str("request_digest", False),
+    _text("asked_json", False),
+    _text("reasons_json", False),
+    _flag("complete"),
+    _int("policy_version", False),
+    _str("review_state", False),
+    *_heads(),
+)
+cycle = Table(
+    "cycle",
+    metadata,
+    _id(),
+    _int("at", False),
+    _int("log_size", False),
+    Column("last_hash", LargeBinary),
+    _text("observations_json", False),
+    _int("policy_version", False),
+    _text("decisions_json", False),
+    _text("reasons_json", False),
+)
+
+# --- usage ----------------------------------------------------------------------------------------
+capacity_segment = Table(
+    "capacity_segment",
+    metadata,
+    _int("device_id", False),
+    _int("t0", False),
+    _int("t1", False),
+    _str("cluster", False),
+    _str("pool"),
+    Column("class", String, nullable=False, key="device_class"),
+    _str("dimension", False),
+    _int("capacity", False),
+    _str("availability", False),
+    _str("reason"),
+    _flag("simulated"),
+    PrimaryKeyConstraint("device_id", "t0"),
+)
+unheld_segment = Table(
+    "unheld_segment",
+    metadata,
+    _int("device_id", False),
+    _int("t0", False),
+    _int("t1", False),
+    _str("state", False),
+    _str("reason", False),
+    _int("quantity", False),
+    _str("cluster", False),
+    Column("class", String, nullable=False, key="device_class"),
+    _flag("simulated"),
+    PrimaryKeyConstraint("device_id", "t0", "state", "reason"),
+)
+holding_segment = Table(
+    "holding_segment",
+    metadata,
+    Column("record_id", LargeBinary, primary_key=True),
+    _int("device_id"),
+    _int("allocation_id", False),
+    _str("cluster", False),
+    Column("class", String, nullable=False, key="device_class"),
+    _str("dimension", False),
+    _str("flavor", False),
+    _str("share_kind", False),
+    _int("quantity", False),
+    _int("t0", False),
+    _int("t1", False),
+    _str("state", False),
+    _int("workload_id", False),
+    _int("attempt_id", False),
+    _str("kind", False),
+    _str("queue", False),
+    _int("priority", False),
+    _int("policy_version", False),
+    _str("submitter", False),
+    _str("namespace", False),
+    _str("project", False),
+    _str("team"),
+    _str("environment"),
+    _str("cost_centre"),
+    _int("org_version", False),
+    _str("attribution", False),
+    _str("quota_basis", False),
+    _str("lender"),
+    _str("end_reason"),
+    _str("failure_stage"),
+    _str("failure_code"),
+    _str("release", False),
+    _flag("simulated"),
+    Index("holding_time", "t0"),
+)
+#: The open state of the meter: what each device is doing since when. The only usage rows ever updated.
+device_meter = Table(
+    "device_meter",
+    metadata,
+    _id("device_id"),
+    _int("capacity_since", False),
+    _text("unheld_json", False),
+    _int("held", False),
+    _int("version", False),
+)

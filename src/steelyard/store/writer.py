@@ -1,0 +1,374 @@
+"""The only writer: takes what waits, flushes it by statement, commits, publishes, wakes.
+
+A group of units shares one transaction and one fsync. The log row is updated first with
+`WHERE size=? AND epoch=?`: lock, lost-update check and fence in one. Only when a group fails is it
+replayed unit by unit with savepoints, so that one bad request doesn't fail its neighbours. Memory
+(log state, stream heads) is published only after COMMIT.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+
+from steelyard.evidence.leaf import ActorRef, Head, LeafDraft, LogState, Sequenced, sequence
+from steelyard.evidence.merkle import Frontier, load_tails
+from steelyard.model.errors import ConflictError, SteelyardError, UnavailableError
+from steelyard.model.units import SECOND
+from steelyard.store import tables as t
+from steelyard.store.database import writing
+from steelyard.store.leaves import tile_reader
+from steelyard.store.statements import Row, Statement, Statements
+from steelyard.store.unit import NO_HEAD, TABLE_ORDER, Unit, Write, object_stream, set_head
+
+GROUP_OBJECTS = 200
+SYSTEM = ActorRef("system", "system")
+_LEAF_COLUMNS = ("seq", "ts", "action", "object_kind", "object_id", "outcome", "body", "hash")
+_OPERATIONS = {"delete": 0, "update": 1, "upsert": 2, "insert": 3}
+
+
+class LogMoved(Exception):
+    """Another server appended meanwhile, or the epoch was raised."""
+
+
+class StaleError(ConflictError):
+    """A row had another version than the unit was built on."""
+
+
+class FencedError(ConflictError):
+    """The unit's lease epoch is no longer the log's: another server has taken over."""
+
+
+class Writer:
+    """One a server. `submit` may be called from any thread; the future resolves after COMMIT."""
+
+    def __init__(self, engine: Engine, now: Callable[[], int]) -> None:
+        self._engine = engine
+        self._now = now
+        self._statements = Statements(engine.dialect)
+        self._queue: queue.SimpleQueue[tuple[Unit, Future[Unit]] | None] = queue.SimpleQueue()
+        self._last_ts = 0
+        self._state = self._read_state()
+        self._heads: dict[str, Head] = {}
+        self._listeners: list[Callable[[Sequenced], None]] = []
+        self.commits = 0
+        self.broken: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    @property
+    def state(self) -> LogState:
+        """The log as last committed by this server."""
+        return self._state
+
+    def start(self) -> None:
+        """Begin to take units."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Flush what waits and end."""
+        if self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join()
+
+    def on_publish(self, listener: Callable[[Sequenced], None]) -> None:
+        """`listener` is told after each commit, in the writer's thread; it must be quick and not raise."""
+        self._listeners.append(listener)
+
+    def submit(self, unit: Unit) -> Future[Unit]:
+        """Queue a unit. The future gives the unit after COMMIT, or raises what refused it."""
+        future: Future[Unit] = Future()
+        self._queue.put((unit, future))
+        return future
+
+    def write(self, unit: Unit, timeout: float = 60.0) -> Unit:
+        """Submit and wait. Raises UnavailableError when the database does not answer in time."""
+        try:
+            return self.submit(unit).result(timeout)
+        except TimeoutError:
+            raise UnavailableError("database-busy") from None
+
+    def write_now(self, units: Sequence[Unit]) -> None:
+        """Flush in the caller's thread; for a writer that was not started (benchmarks, tests, set-up)."""
+        pairs: list[tuple[Unit, Future[Unit]]] = [(unit, Future()) for unit in units]
+        self._flush(pairs)
+        for _, future in pairs:
+            future.result()
+
+    # --- the thread ------------------------------------------------------------------------------
+    def _run(self) -> None:
+        while True:
+            item = self._queue.get()
+            if item is None:
+                return
+            group, count, last = [item], item[0].size, False
+            while count < GROUP_OBJECTS:
+                try:
+                    following = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    last = True
+                    break
+                group.append(following)
+                count += following[0].size
+            self._flush(group)
+            if last:
+                return
+
+    def _flush(self, group: list[tuple[Unit, Future[Unit]]]) -> None:
+        for attempt in range(8):
+            try:
+                self._flush_together([unit for unit, _ in group], locking=attempt > 0)
+            except LogMoved:
+                continue
+            except (SteelyardError, IntegrityError) as error:
+                if len(group) == 1 and not isinstance(error, FencedError):
+                    group[0][1].set_exception(_as_conflict(error))
+                else:
+                    self._flush_apart(group)
+                return
+            except Exception as error:
+                # the edge of the writer: every waiting caller is told, and the next group is tried anew
+                self._fail(group, error)
+                return
+            for unit, future in group:
+                future.set_result(unit)
+            return
+        self._fail(group, UnavailableError("log-contended"))
+
+    def _fail(self, group: list[tuple[Unit, Future[Unit]]], error: BaseException) -> None:
+        self.broken = error
+        told = (
+            UnavailableError("database-failed", detail=_short(error))
+            if isinstance(error, DBAPIError)
+            else error
+        )
+        for _, future in group:
+            if not future.done():
+                future.set_exception(told)
+
+    def _flush_together(self, units: list[Unit], locking: bool) -> None:
+        with writing(self._engine) as connection:
+            if locking:
+                self._state, self._heads = self._read_state(connection, lock=True), {}
+            done = self._apply(connection, units, self._state, {})
+        self._publish(units, done)
+
+    def _flush_apart(self, group: list[tuple[Unit, Future[Unit]]]) -> None:
+        """Replay one by one with savepoints: the bad ones fail alone."""
+        committed: list[tuple[Unit, Future[Unit], Sequenced]] = []
+        failed: list[tuple[Future[Unit], BaseException]] = []
+        try:
+            with writing(self._engine) as connection:
+                state, overlay = self._read_state(connection, lock=True), dict[str, Head]()
+                self._heads = {}
+                for unit, future in group:
+                    try:
+                        with connection.begin_nested():
+                            done = self._apply(connection, [unit], state, overlay)
+                    except (SteelyardError, IntegrityError) as error:
+                        failed.append((future, _as_conflict(error)))
+                        continue
+                    state = done.state
+                    overlay.update(done.heads)
+                    committed.append((unit, future, done))
+        except Exception as error:
+            # the edge of the writer, as above
+            self._fail(group, error)
+            return
+        for unit, future, done in committed:
+            self._publish([unit], done)
+            future.set_result(unit)
+        for future, reason in failed:
+            future.set_exception(reason)
+
+    # --- one transaction ---------------------------------------------------------------------------
+    def _apply(
+        self, connection: Connection, units: list[Unit], state: LogState, overlay: dict[str, Head]
+    ) -> Sequenced:
+        epoch = state.epoch
+        for unit in units:
+            if unit.fence is not None and unit.fence != epoch:
+                raise FencedError("lease-lost", epoch=epoch, held=unit.fence)
+            if unit.new_epoch is not None:
+                epoch = unit.new_epoch
+        done = self._sequence(connection, units, state, overlay)
+        if done.rows or epoch != state.epoch:
+            self._write_log(connection, state, done, epoch)
+        self._write_rows(connection, units, done)
+        if epoch != state.epoch:
+            done = done._replace(state=done.state._replace(epoch=epoch))
+        return done
+
+    def _sequence(
+        self, connection: Connection, units: list[Unit], state: LogState, overlay: dict[str, Head]
+    ) -> Sequenced:
+        drafts: list[tuple[ActorRef, LeafDraft]] = []
+        own: dict[str, Head] = {}
+        now = self._now()
+        if now < self._last_ts - SECOND:
+            drafts.append((SYSTEM, _clock_leaf(self._last_ts, now)))
+        for unit in units:
+            unit.first_seq = state.size + len(drafts)
+            for draft, _, head in unit.drafts:
+                drafts.append((unit.actor, draft))
+                if head is not NO_HEAD:
+                    own.setdefault(object_stream(draft), head)
+
+        def lookup(name: str) -> Head | None:
+            return overlay.get(name) or own.get(name) or self._head(connection, name)
+
+        done = sequence(state, max(now, self._last_ts), drafts, lookup)
+        for unit in units:
+            for draft, carrier, _ in unit.drafts:
+                if carrier is not None:
+                    set_head(carrier, done.heads[object_stream(draft)])
+        return done
+
+    def _head(self, connection: Connection, name: str) -> Head | None:
+        if name.startswith("object/"):
+            return None  # stands in the object's own row and came with the unit
+        found = self._heads.get(name)
+        if found is None:
+            row = connection.execute(select(t.stream_head).where(t.stream_head.c.name == name)).first()
+            if row is not None:
+                found = self._heads[name] = Head(row.n, row.seq, bytes(row.hash))
+        return found
+
+    def _write_log(self, connection: Connection, state: LogState, done: Sequenced, epoch: int) -> None:
+        statement = self._statements.update(
+            t.log, ("size", "frontier", "last_ts", "epoch"), ("id", "size", "epoch")
+        )
+        row = {
+            "v_size": done.state.size,
+            "v_frontier": done.state.frontier.to_bytes(),
+            "v_last_ts": done.rows[-1].ts if done.rows else self._last_ts,
+            "v_epoch": epoch,
+            "k_id": 1,
+            "k_size": state.size,
+            "k_epoch": state.epoch,
+        }
+        if not statement.run(connection, [row]):
+            raise LogMoved
+        if done.rows:
+            self._statements.insert(t.leaf, _LEAF_COLUMNS).run(
+                connection, [row._asdict() for row in done.rows]
+            )
+        if done.tiles:
+            self._statements.insert(t.tile, ("level", "idx", "hashes")).run(
+                connection,
+                [{"level": tile.level, "idx": tile.index, "hashes": tile.blob} for tile in done.tiles],
+            )
+
+    def _write_rows(self, connection: Connection, units: list[Unit], done: Sequenced) -> None:
+        groups: dict[tuple[int, int, tuple[Any, ...]], list[Row]] = {}
+        samples: dict[tuple[int, int, tuple[Any, ...]], Write] = {}
+        for unit in units:
+            for write in unit.writes:
+                key = (
+                    TABLE_ORDER[write.table.name],
+                    _OPERATIONS[write.op],
+                    (write.columns, write.keys, write.extra),
+                )
+                rows = groups.get(key)
+                if rows is None:
+                    groups[key], samples[key] = [write.row], write
+                else:
+                    rows.append(write.row)
+        for key in sorted(groups):
+            if not self._statement(samples[key]).run(connection, groups[key]):
+                raise StaleError("object-changed", table=samples[key].table.name)
+        self._write_heads(connection, done)
+        self._write_usage(connection, units)
+
+    def _statement(self, write: Write) -> Statement:
+        if write.op == "insert":
+            return self._statements.insert(write.table, write.columns)
+        if write.op == "update":
+            return self._statements.update(write.table, write.columns, write.keys, write.extra)
+        if write.op == "upsert":
+            return self._statements.upsert(write.table, write.columns, write.keys, write.extra)
+        return self._statements.delete(write.table, write.keys)
+
+    def _write_heads(self, connection: Connection, done: Sequenced) -> None:
+        rows = [
+            {"name": name, "n": head.n, "seq": head.seq, "hash": head.hash}
+            for name, head in sorted(done.heads.items())
+            if not name.startswith("object/")
+        ]
+        if rows:
+            self._statements.upsert(t.stream_head, ("name", "n", "seq", "hash"), ("name",)).run(
+                connection, rows
+            )
+
+    def _write_usage(self, connection: Connection, units: list[Unit]) -> None:
+        total: dict[tuple[str, str, str], int] = {}
+        for unit in units:
+            for key, delta in unit.usage.items():
+                total[key] = total.get(key, 0) + delta
+        rows = [
+            {"tree": tree, "node": node, "subject": subject, "used": delta}
+            for (tree, node, subject), delta in sorted(total.items())
+            if delta
+        ]
+        if rows:
+            columns = ("tree", "node", "subject", "used")
+            self._statements.upsert(t.quota_usage, columns, columns[:3], ("used",)).run(connection, rows)
+
+    def _publish(self, units: list[Unit], done: Sequenced) -> None:
+        self._state = done.state
+        if done.rows:
+            self._last_ts = done.rows[-1].ts
+        self.commits += 1
+        self._heads.update(
+            (name, head) for name, head in done.heads.items() if not name.startswith("object/")
+        )
+        for unit in units:
+            for stream, keep in unit.on_head:
+                keep(done.heads[stream])
+            for callback in unit.on_commit:
+                callback()
+        for listener in self._listeners:
+            listener(done)
+
+    def _read_state(self, connection: Connection | None = None, lock: bool = False) -> LogState:
+        if connection is None:
+            with self._engine.connect() as fresh:
+                return self._read_state(fresh)
+        query = select(t.log).where(t.log.c.id == 1)
+        if lock and connection.dialect.name == "postgresql":
+            query = query.with_for_update()
+        row = connection.execute(query).one()
+        self._last_ts = row.last_ts
+        tails = load_tails(row.size, tile_reader(connection))
+        return LogState(row.size, Frontier.from_bytes(row.size, bytes(row.frontier)), row.epoch, tails)
+
+
+def _clock_leaf(before: int, now: int) -> LeafDraft:
+    return LeafDraft(
+        action="clock.stepped-back",
+        object_kind="log",
+        object_id="log",
+        version_before=None,
+        version_after=None,
+        extra={"last": before, "now": now},
+    )
+
+
+def _as_conflict(error: BaseException) -> BaseException:
+    if isinstance(error, IntegrityError):
+        return ConflictError("object-exists")
+    return error
+
+
+def _short(error: DBAPIError) -> str:
+    """The driver's word on it, without parameters (they may hold what must not be in a log)."""
+    cause = type(error.orig).__name__ if error.orig is not None else type(error).__name__
+    full = isinstance(error, OperationalError) and "full" in str(error.orig)
+    return f"{cause}: disk full" if full else cause
