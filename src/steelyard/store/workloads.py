@@ -1,0 +1,289 @@
+"""Reading workloads: lists within a scope, and everything that one workload's page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Select, func, select
+
+from steelyard.model.organisation import Scope
+from steelyard.store import tables as t
+from steelyard.store.scoped import Record, contains, page_size, record, visible
+
+LIVE = "live"
+_NEWEST = "newest"
+_CURRENT = (t.attempt.c.workload_id == t.workload.c.id) & (t.attempt.c.number == t.workload.c.attempt)
+_ATTEMPT_COLUMNS = (
+    t.attempt.c.id.label("attempt_id"),
+    t.attempt.c.sub_stage,
+    t.attempt.c.cluster,
+    t.attempt.c.simulated,
+    t.attempt.c.eligible,
+    t.attempt.c.reserved,
+    t.attempt.c.placed,
+    t.attempt.c.started,
+    t.attempt.c.ready,
+    t.attempt.c.not_before,
+    t.attempt.c.verdict_json,
+    t.attempt.c.version.label("attempt_version"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFilter:
+    """What a list is narrowed to; None: not. `phase` may be `live`. `text` is looked for in the name."""
+
+    project: str | None = None
+    namespace: str | None = None
+    kind: str | None = None
+    phase: str | None = None
+    outcome: str | None = None
+    queue: str | None = None
+    text: str | None = None
+
+
+def _narrowed(
+    query: Select[tuple[object, ...]], scope: Scope, wanted: WorkloadFilter
+) -> Select[tuple[object, ...]]:
+    w = t.workload.c
+    query = query.where(visible(w.project, scope))
+    for column, value in (
+        (w.project, wanted.project),
+        (w.namespace, wanted.namespace),
+        (w.kind, wanted.kind),
+        (w.outcome, wanted.outcome),
+        (w.queue, wanted.queue),
+    ):
+        if value is not None:
+            query = query.where(column == value)
+    if wanted.phase == LIVE:
+        query = query.where(w.phase != "finished")
+    elif wanted.phase is not None:
+        query = query.where(w.phase == wanted.phase)
+    if wanted.text:
+        query = query.where(contains(w.name, wanted.text))
+    return query
+
+
+def list_workloads(
+    connection: Connection,
+    scope: Scope,
+    wanted: WorkloadFilter,
+    *,
+    after: int | None = None,
+    limit: int = 50,
+    order: str = _NEWEST,
+) -> list[Record]:
+    """Workloads with their current attempt, by id; `after` is the last id of the page before."""
+    query = _narrowed(select(t.workload, *_ATTEMPT_COLUMNS).join(t.attempt, _CURRENT), scope, wanted)
+    if order == _NEWEST:
+        query = query.order_by(t.workload.c.id.desc())
+        query = query if after is None else query.where(t.workload.c.id < after)
+    else:
+        query = query.order_by(t.workload.c.id)
+        query = query if after is None else query.where(t.workload.c.id > after)
+    return [record(row) for row in connection.execute(query.limit(page_size(limit)))]
+
+
+def get_workload(connection: Connection, scope: Scope, workload_id: int) -> Record | None:
+    """One workload with its current attempt; None when there is none within the scope."""
+    query = (
+        select(t.workload, *_ATTEMPT_COLUMNS)
+        .join(t.attempt, _CURRENT)
+        .where(t.workload.c.id == workload_id, visible(t.workload.c.project, scope))
+    )
+    row = connection.execute(query).first()
+    return None if row is None else record(row)
+
+
+def count_by_phase(
+    connection: Connection, scope: Scope, queue: str | None = None
+) -> dict[tuple[str, str], int]:
+    """Live workloads by (queue, phase)."""
+    w = t.workload.c
+    query = (
+        select(w.queue, w.phase, func.count())
+        .where(visible(w.project, scope), w.phase != "finished")
+        .group_by(w.queue, w.phase)
+    )
+    if queue is not None:
+        query = query.where(w.queue == queue)
+    return {(row[0], row[1]): row[2] for row in connection.execute(query)}
+
+
+def names_of(connection: Connection, scope: Scope, ids: Collection[int]) -> dict[int, Record]:
+    """id → {name, project} of those workloads that the scope allows."""
+    w = t.workload.c
+    found: dict[int, Record] = {}
+    for chunk in chunks(sorted(ids)):
+        query = select(w.id, w.name, w.project).where(w.id.in_(chunk), visible(w.project, scope))
+        found.update((row.id, record(row)) for row in connection.execute(query))
+    return found
+
+
+def chunks(ids: list[int], size: int = 500) -> Iterable[list[int]]:
+    """Lists short enough for one statement's parameters."""
+    return (ids[start : start + size] for start in range(0, len(ids), size))
+
+
+# --- parts of one workload; the caller has found it within its scope ------------------------------
+def attempts_of(connection: Connection, workload_id: int) -> list[Record]:
+    """All attempts, the first one first."""
+    query = select(t.attempt).where(t.attempt.c.workload_id == workload_id).order_by(t.attempt.c.number)
+    return [record(row) for row in connection.execute(query)]
+
+
+def roles_of(connection: Connection, workload_id: int) -> list[Record]:
+    """Roles in their declared order."""
+    query = select(t.role).where(t.role.c.workload_id == workload_id).order_by(t.role.c.ordinal)
+    return [record(row) for row in connection.execute(query)]
+
+
+def members_of(connection: Connection, attempt_ids: Collection[int]) -> list[Record]:
+    """Members of these attempts with the name of their node."""
+    found: list[Record] = []
+    for chunk in chunks(sorted(attempt_ids)):
+        query = (
+            select(t.member, t.node.c.name.label("node"))
+            .outerjoin(t.node, t.node.c.id == t.member.c.node_id)
+            .where(t.member.c.attempt_id.in_(chunk))
+            .order_by(t.member.c.attempt_id, t.member.c.role, t.member.c.idx)
+        )
+        found += [record(row) for row in connection.execute(query)]
+    return found
+
+
+def get_member(connection: Connection, scope: Scope, member_id: int) -> Record | None:
+    """A member with its workload, within the scope."""
+    query = (
+        select(t.member, t.workload.c.id.label("workload_id"), t.workload.c.project)
+        .join(t.attempt, t.attempt.c.id == t.member.c.attempt_id)
+        .join(t.workload, t.workload.c.id == t.attempt.c.workload_id)
+        .where(t.member.c.id == member_id, visible(t.workload.c.project, scope))
+    )
+    row = connection.execute(query).first()
+    return None if row is None else record(row)
+
+
+def allocations_of(connection: Connection, attempt_ids: Collection[int]) -> list[Record]:
+    """Allocations of these attempts with what is known of each device."""
+    found: list[Record] = []
+    for chunk in chunks(sorted(attempt_ids)):
+        query = (
+            select(t.allocation, t.device.c.uid, t.device.c.model, t.device.c.simulated)
+            .outerjoin(t.device, t.device.c.id == t.allocation.c.device_id)
+            .where(t.allocation.c.attempt_id.in_(chunk))
+            .order_by(t.allocation.c.id)
+        )
+        found += [record(row) for row in connection.execute(query)]
+    return found
+
+
+def wait_slices_of(connection: Connection, attempt_ids: Collection[int]) -> list[Record]:
+    """Wait slices of these attempts in order of time."""
+    found: list[Record] = []
+    for chunk in chunks(sorted(attempt_ids)):
+        query = (
+            select(t.wait_slice)
+            .where(t.wait_slice.c.attempt_id.in_(chunk))
+            .order_by(t.wait_slice.c.attempt_id, t.wait_slice.c.t0)
+        )
+        found += [record(row) for row in connection.execute(query)]
+    return found
+
+
+def receipts_of(connection: Connection, attempt_ids: Collection[int]) -> dict[int, Record]:
+    """attempt id → receipt."""
+    found: dict[int, Record] = {}
+    for chunk in chunks(sorted(attempt_ids)):
+        query = select(t.receipt).where(t.receipt.c.attempt_id.in_(chunk))
+        found.update((row.attempt_id, record(row)) for row in connection.execute(query))
+    return found
+
+
+def evictions_of(connection: Connection, workload_id: int) -> list[Record]:
+    """Evictions that this workload's attempts met."""
+    query = select(t.eviction).where(t.eviction.c.workload_id == workload_id).order_by(t.eviction.c.at)
+    return [record(row) for row in connection.execute(query)]
+
+
+def hold_of(connection: Connection, attempt_id: int) -> Record | None:
+    """The place that is kept for an attempt."""
+    row = connection.execute(select(t.hold).where(t.hold.c.attempt_id == attempt_id)).first()
+    return None if row is None else record(row)
+
+
+# --- shapes and their reasons ----------------------------------------------------------------------
+def shape_bodies(connection: Connection, ids: Collection[int]) -> dict[int, str]:
+    """shape id → body (JSON)."""
+    found: dict[int, str] = {}
+    for chunk in chunks(sorted(ids)):
+        query = select(t.shape.c.id, t.shape.c.body_json).where(t.shape.c.id.in_(chunk))
+        found.update((row.id, row.body_json) for row in connection.execute(query))
+    return found
+
+
+def open_reasons(connection: Connection, shape_ids: Collection[int]) -> dict[int, Record]:
+    """shape id → the reasons that stand now."""
+    found: dict[int, Record] = {}
+    for chunk in chunks(sorted(shape_ids)):
+        query = select(t.shape_reason).where(
+            t.shape_reason.c.shape_id.in_(chunk), t.shape_reason.c.t1.is_(None)
+        )
+        found.update((row.shape_id, record(row)) for row in connection.execute(query))
+    return found
+
+
+def reasons_between(connection: Connection, shape_id: int, t0: int, t1: int) -> list[Record]:
+    """The reasons of a shape that stood at any time within `[t0, t1)`, in order of time."""
+    r = t.shape_reason.c
+    query = (
+        select(t.shape_reason)
+        .where(r.shape_id == shape_id, r.t0 < t1, (r.t1.is_(None)) | (r.t1 > t0))
+        .order_by(r.t0)
+    )
+    return [record(row) for row in connection.execute(query)]
+
+
+def count_ahead(
+    connection: Connection, queue: str, priority: int, submitted_at: int, workload_id: int
+) -> int:
+    """Waiting workloads of a queue that are looked at earlier: higher priority, else submitted earlier."""
+    w = t.workload.c
+    earlier = (w.submitted_at < submitted_at) | ((w.submitted_at == submitted_at) & (w.id < workload_id))
+    query = (
+        select(func.count())
+        .select_from(t.workload)
+        .where(w.queue == queue, w.phase == "queued")
+        .where((w.priority > priority) | ((w.priority == priority) & earlier))
+    )
+    return int(connection.execute(query).scalar_one())
+
+
+# --- refusals --------------------------------------------------------------------------------------
+def list_refusals(
+    connection: Connection,
+    scope: Scope,
+    *,
+    project: str | None = None,
+    after: int | None = None,
+    limit: int = 50,
+) -> list[Record]:
+    """Refusals, the newest first. One without a project is seen by its own requester, too."""
+    r = t.refusal.c
+    seen = visible(r.project, scope)
+    if scope.projects is not None and scope.user is not None:
+        seen = seen | ((r.project.is_(None)) & (r.principal == scope.user))
+    query = select(t.refusal).where(seen).order_by(r.id.desc())
+    if project is not None:
+        query = query.where(r.project == project)
+    if after is not None:
+        query = query.where(r.id < after)
+    return [record(row) for row in connection.execute(query.limit(page_size(limit)))]
+
+
+def get_refusal(connection: Connection, scope: Scope, refusal_id: int) -> Record | None:
+    """One refusal within the scope."""
+    rows = list_refusals(connection, scope, after=refusal_id + 1, limit=1)
+    return rows[0] if rows and rows[0]["id"] == refusal_id else None
