@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
@@ -13,6 +13,9 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
 from steelyard.model.errors import InvalidError
+
+#: A read view, for those who pass one to a repository without knowing SQL.
+View: TypeAlias = Connection
 
 SQLITE_NAME = "steelyard.db"
 
