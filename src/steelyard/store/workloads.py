@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Select, func, select
 
+from steelyard.model.errors import InvalidError
+from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Scope
 from steelyard.store import tables as t
 from steelyard.store.scoped import Record, contains, page_size, record, visible
@@ -120,6 +122,20 @@ def names_of(connection: Connection, scope: Scope, ids: Collection[int]) -> dict
         query = select(w.id, w.name, w.project).where(w.id.in_(chunk), visible(w.project, scope))
         found.update((row.id, record(row)) for row in connection.execute(query))
     return found
+
+
+def account_names(connection: Connection, ids: Collection[str]) -> dict[str, str]:
+    """Rendered user id → name, of people who have an account. Others (our own loops) are left out."""
+    wanted = {number for number in map(_user_number, ids) if number is not None}
+    query = select(t.user.c.id, t.user.c.name).where(t.user.c.id.in_(sorted(wanted)))
+    return {render("user", row.id): row.name for row in connection.execute(query)} if wanted else {}
+
+
+def _user_number(text: str) -> int | None:
+    try:
+        return parse("user", text)
+    except InvalidError:
+        return None
 
 
 def chunks(ids: list[int], size: int = 500) -> Iterable[list[int]]:

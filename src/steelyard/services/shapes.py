@@ -1,0 +1,48 @@
+"""Shapes: workloads that could take each other's place share one, and one set of reasons.
+
+A shape's key is the SHA-256 of its canonical content and its id is the first 63 bits of the key: two
+servers that meet a shape at the same time write the same row, and no lookup stands before a submit.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from steelyard.model.organisation import OrgPlace
+from steelyard.model.workloads import Shape, WorkloadSpec
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder(Shape).decode
+
+
+def org_path(place: OrgPlace) -> tuple[str, ...]:
+    """The organisation tree's nodes of a place, from the leaf up."""
+    path = (f"namespace/{place.namespace}", f"project/{place.project}")
+    return path if place.team is None else (*path, f"team/{place.team}")
+
+
+def make_shape(spec: WorkloadSpec, place: OrgPlace, queue: str, priority: int) -> Shape:
+    """The shape of a workload in its place, its queue and with its priority."""
+    path = org_path(place)
+    roles = tuple((role.name, role.count, role.request) for role in spec.roles)
+    content: tuple[Any, ...] = (queue, place.project, path, priority, roles, spec.preemptible)
+    key = sha256(_encode(content)).hexdigest()
+    return Shape(key, queue, place.project, path, priority, roles, spec.preemptible)
+
+
+def shape_id(key: str) -> int:
+    """The row id of a shape: the first 63 bits of its key."""
+    return int(key[:16], 16) >> 1
+
+
+def shape_body(shape: Shape) -> str:
+    """What stands in the row."""
+    return _encode(shape).decode()
+
+
+def read_shape(body: str) -> Shape:
+    """The shape of a row's body."""
+    return _decode(body)

@@ -1,0 +1,217 @@
+"""What people and programs are shown of a workload: its row in lists, and its page with every attempt.
+
+Ids are rendered, times are µs, what is not known is None. Sentences are not made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+
+from steelyard.model.ids import render
+from steelyard.model.lifecycle import STAGE_TIMES, Phase, holding_tiles
+from steelyard.model.organisation import Scope
+from steelyard.model.orghistory import OrgHistory
+from steelyard.model.workloads import Shape
+from steelyard.services.reasons import reason_view, waiting_reasons
+from steelyard.services.shapes import read_shape
+from steelyard.store import workloads as repository
+from steelyard.store.scoped import Record
+
+View = dict[str, Any]
+_WAITING = (Phase.HELD, Phase.QUEUED, Phase.RESERVED)
+_shape_of = lru_cache(maxsize=4096)(read_shape)
+
+
+def requested_of(shape: Shape) -> dict[str, int]:
+    """What the whole gang asks for, by class."""
+    return {device_class.value: amount for device_class, amount in sorted(shape.totals().items())}
+
+
+def workload_rows(
+    connection: Connection, scope: Scope, records: Collection[Record], history: OrgHistory, now: int
+) -> list[View]:
+    """Rows of a list. `records` come from the repository, within the same scope."""
+    shapes = repository.shape_bodies(connection, {row["shape_id"] for row in records})
+    waiting = {row["shape_id"] for row in records if row["phase"] == Phase.QUEUED}
+    reasons = repository.open_reasons(connection, waiting)
+    return [
+        _row(row, shapes.get(row["shape_id"]), reasons.get(row["shape_id"]), scope, history, now)
+        for row in records
+    ]
+
+
+def _row(
+    row: Record, body: str | None, reasons: Record | None, scope: Scope, history: OrgHistory, now: int
+) -> View:
+    place = history.place(row["namespace"], now)
+    waits = waiting_reasons(row, reasons, scope, now)
+    return {
+        "id": render("workload", row["id"]),
+        "name": row["name"],
+        "namespace": row["namespace"],
+        "project": row["project"],
+        "team": place.team if place is not None and place.project == row["project"] else None,
+        "kind": row["kind"],
+        "queue": row["queue"],
+        "priority": row["priority"],
+        "priority_class": row["priority_class"],
+        "phase": row["phase"],
+        "sub_stage": row["sub_stage"],
+        "outcome": row["outcome"],
+        "attempt": row["attempt"],
+        "submitted_at": row["submitted_at"],
+        "placed_at": row["placed"],
+        "started_at": row["started"],
+        "finished_at": row["finished_at"],
+        "cancel_requested_at": row["cancel_requested_at"],
+        "cluster": row["cluster"],
+        "simulated": bool(row["simulated"]),
+        "first_reason": reason_view(waits[0]) if waits else None,
+        "version": row["version"],
+        "requested": requested_of(_shape_of(body)) if body is not None else None,
+    }
+
+
+def workload_view(connection: Connection, scope: Scope, row: Record, history: OrgHistory, now: int) -> View:
+    """The page of one workload: its row, reasons or verdict, and every attempt with its timeline."""
+    view = workload_rows(connection, scope, [row], history, now)[0]
+    attempts = repository.attempts_of(connection, row["id"])
+    shape_row = repository.open_reasons(connection, [row["shape_id"]]).get(row["shape_id"])
+    hold = repository.hold_of(connection, row["attempt_id"]) if row["phase"] == Phase.RESERVED else None
+    reasons = waiting_reasons(row, shape_row, scope, now, hold)
+    shown = attempt_views(connection, attempts, now)
+    verdicts = [attempt["verdict"] for attempt in shown if attempt["verdict"] is not None]
+    ahead = None
+    if row["phase"] == Phase.QUEUED:
+        ahead = repository.count_ahead(
+            connection, row["queue"], row["priority"], row["submitted_at"], row["id"]
+        )
+    names = repository.account_names(connection, {row["submitter"]})
+    return {
+        **view,
+        "reasons": [reason_view(reason) for reason in reasons],
+        "verdict": verdicts[-1] if verdicts and row["outcome"] not in (None, "succeeded") else None,
+        "attempts": shown,
+        "evictions": _evictions(connection, scope, row["id"]),
+        "spec": msgspec.json.decode(row["spec_json"]),
+        "submitter": names.get(row["submitter"], row["submitter"]),
+        "cancel_reason": row["cancel_reason"],
+        "ahead": ahead,
+    }
+
+
+def attempt_views(connection: Connection, attempts: list[Record], now: int) -> list[View]:
+    """Attempts with stage times, tiles, waits, members, devices and the receipt of the release."""
+    ids = [attempt["id"] for attempt in attempts]
+    members = _by(repository.members_of(connection, ids), "attempt_id")
+    devices = _by(repository.allocations_of(connection, ids), "member_id")
+    waits = _by(repository.wait_slices_of(connection, ids), "attempt_id")
+    receipts = repository.receipts_of(connection, ids)
+    shown = []
+    for attempt in attempts:
+        times = {stage: attempt[stage] for stage in STAGE_TIMES}
+        shown.append(
+            {
+                "id": render("attempt", attempt["id"]),
+                "number": attempt["number"],
+                "phase": attempt["phase"],
+                "sub_stage": attempt["sub_stage"],
+                "outcome": attempt["outcome"],
+                "cluster": attempt["cluster"],
+                "simulated": bool(attempt["simulated"]),
+                "times": times,
+                "tiles": [
+                    {"state": state, "t0": t0, "t1": t1} for state, t0, t1 in holding_tiles(times, now)
+                ],
+                "waits": [
+                    {"reason": wait["reason"], "t0": wait["t0"], "t1": wait["t1"]}
+                    for wait in waits.get(attempt["id"], ())
+                ],
+                "members": [
+                    _member(member, devices.get(member["id"], []))
+                    for member in members.get(attempt["id"], ())
+                ],
+                "receipt": _receipt(receipts.get(attempt["id"])),
+                "verdict": msgspec.json.decode(attempt["verdict_json"]) if attempt["verdict_json"] else None,
+                "policy_version": attempt["policy_version"],
+                "cycle": render("cycle", attempt["cycle_id"]) if attempt["cycle_id"] is not None else None,
+            }
+        )
+    return shown
+
+
+def _by(rows: list[Record], key: str) -> dict[int, list[Record]]:
+    grouped: dict[int, list[Record]] = {}
+    for row in rows:
+        grouped.setdefault(row[key], []).append(row)
+    return grouped
+
+
+def _member(member: Record, allocations: list[Record]) -> View:
+    return {
+        "id": render("member", member["id"]),
+        "role": member["role"],
+        "index": member["idx"],
+        "phase": member["phase"],
+        "cluster": member["cluster"],
+        "node": member["node"],
+        "started_at": member["started_at"],
+        "ended_at": member["ended_at"],
+        "exit_code": member["exit_code"],
+        "exit_signal": member["exit_signal"],
+        "failure": member["failure"],
+        "endpoint": member["endpoint"],
+        "devices": [
+            {
+                "device": None if item["device_id"] is None else render("device", item["device_id"]),
+                "uid": item["uid"],
+                "class": item["class"],
+                "model": item["model"],
+                "flavor": item["flavor"],
+                "quantity": item["quantity"],
+                "share_kind": item["share_kind"],
+                "t0": item["t0"],
+                "t1": item["t1"],
+                "simulated": bool(item["simulated"]),
+            }
+            for item in allocations
+        ],
+    }
+
+
+def _receipt(row: Record | None) -> View | None:
+    if row is None:
+        return None
+    return {
+        "state": row["state"],
+        "confirmed_at": row["confirmed_at"],
+        "signals": {signal: row[signal] for signal in ("control", "ledger", "probe")},
+        "checks": msgspec.json.decode(row["checks_json"]),
+        "residue": msgspec.json.decode(row["residue_json"]),
+    }
+
+
+def _evictions(connection: Connection, scope: Scope, workload_id: int) -> list[View]:
+    rows = repository.evictions_of(connection, workload_id)
+    seen: Mapping[int, Record] = repository.names_of(connection, scope, {row["preemptor_id"] for row in rows})
+    shown = []
+    for row in rows:
+        preemptor = seen.get(row["preemptor_id"])
+        shown.append(
+            {
+                "attempt": render("attempt", row["attempt_id"]),
+                "preemptor": render("workload", row["preemptor_id"]) if preemptor else None,
+                "preemptor_name": preemptor["name"] if preemptor else None,
+                "rule": row["rule"],
+                "policy_version": row["policy_version"],
+                "quantity": msgspec.json.decode(row["quantity_json"]),
+                "lost_time": row["lost_time"],
+                "at": row["at"],
+            }
+        )
+    return shown
