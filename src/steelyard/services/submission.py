@@ -1,0 +1,177 @@
+"""The unit of work of a submit: workload, roles, first attempt, shape and leaf, all or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from steelyard.evidence.leaf import ActorRef, LeafDraft, Origin, Transition
+from steelyard.model.ids import IdSource, render
+from steelyard.model.lifecycle import Phase
+from steelyard.model.organisation import OrgPlace
+from steelyard.model.workloads import Shape, WorkloadSpec
+from steelyard.services.shapes import shape_body, shape_id
+from steelyard.store import tables as t
+from steelyard.store.unit import Unit
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode_spec = msgspec.json.Decoder(WorkloadSpec).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """The caller's key for this request; written with the workload, so that it is made once."""
+
+    key: str
+    digest: str
+    status: int = 201
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request that every rule lets through."""
+
+    spec: WorkloadSpec
+    place: OrgPlace
+    queue: str
+    priority_class: str
+    priority: int
+    shape: Shape
+    digest: str
+    policy_version: int
+
+    def requested(self) -> dict[str, int]:
+        """What the whole gang asks for, by class."""
+        return {cls.value: amount for cls, amount in sorted(self.shape.totals().items())}
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A unit to be written, and the ids it gives."""
+
+    workload_id: int
+    attempt_id: int
+    admitted: Admitted
+    unit: Unit
+
+
+def request_digest(document: Any) -> str:
+    """SHA-256 of a request as it was sent: its keys sorted, without white space."""
+    return sha256(_encode(document)).hexdigest()
+
+
+def write_spec(spec: WorkloadSpec) -> str:
+    """The spec as it stands in the row."""
+    return _encode(spec).decode()
+
+
+def read_spec(text: str) -> WorkloadSpec:
+    """The spec of a row: equal to the one written."""
+    return _decode_spec(text)
+
+
+def submit_unit(
+    ids: IdSource,
+    actor: ActorRef,
+    admitted: Admitted,
+    now: int,
+    *,
+    shape_known: bool = False,
+    origin: Origin | None = None,
+    idempotency: Idempotency | None = None,
+) -> Submitted:
+    """All rows of a new workload and its leaf; touches nothing."""
+    spec, shape = admitted.spec, admitted.shape
+    phase = Phase.HELD if spec.hold else Phase.QUEUED
+    workload_id, attempt_id = ids.next(), ids.next()
+    unit = Unit(actor)
+    if not shape_known:
+        unit.upsert(t.shape, ("key",), id=shape_id(shape.key), key=shape.key, body_json=shape_body(shape))
+    row = unit.insert(
+        t.workload,
+        id=workload_id,
+        name=spec.name,
+        namespace=spec.namespace,
+        project=admitted.place.project,
+        kind=spec.kind.value,
+        queue=admitted.queue,
+        priority_class=admitted.priority_class,
+        priority=admitted.priority,
+        shape_id=shape_id(shape.key),
+        phase=phase.value,
+        attempt=1,
+        submitter=actor.id,
+        spec_json=write_spec(spec),
+        submitted_at=now,
+        version=1,
+    )
+    for ordinal, role in enumerate(spec.roles):
+        unit.insert(
+            t.role,
+            workload_id=workload_id,
+            name=role.name,
+            ordinal=ordinal,
+            count=role.count,
+            next_index=0,
+            request_json=_encode(role.request).decode(),
+        )
+    add_attempt(unit, attempt_id, row, 1, phase, now)
+    name = render("workload", workload_id)
+    unit.leaf(
+        LeafDraft(
+            action="workload.submit",
+            object_kind="workload",
+            object_id=name,
+            version_after=1,
+            rule_version=admitted.policy_version,
+            after_digest=admitted.digest,
+            transitions=(Transition(at=now, from_=None, to=phase.value),),
+            project=admitted.place.project,
+            origin=origin,
+            extra={
+                "request_digest": admitted.digest,
+                "queue": admitted.queue,
+                "priority": admitted.priority,
+                "requested": admitted.requested(),
+            },
+        ),
+        row,
+    )
+    if idempotency is not None:
+        _remember(unit, actor, idempotency, name, now)
+    unit.result = workload_id
+    return Submitted(workload_id, attempt_id, admitted, unit)
+
+
+def add_attempt(
+    unit: Unit, attempt_id: int, workload: dict[str, Any], number: int, phase: Phase, now: int
+) -> None:
+    """The row of a new attempt that waits."""
+    unit.insert(
+        t.attempt,
+        id=attempt_id,
+        workload_id=workload["id"],
+        number=number,
+        phase=phase.value,
+        simulated=False,
+        queue=workload["queue"],
+        priority=workload["priority"],
+        submitted=now,
+        eligible=None if phase is Phase.HELD else now,
+        version=1,
+    )
+
+
+def _remember(unit: Unit, actor: ActorRef, idempotency: Idempotency, name: str, now: int) -> None:
+    unit.insert(
+        t.idempotency,
+        principal=actor.id,
+        key=idempotency.key,
+        request_digest=idempotency.digest,
+        status=idempotency.status,
+        response_json=_encode({"id": name}).decode(),
+        at=now,
+    )
