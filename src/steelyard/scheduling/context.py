@@ -1,0 +1,121 @@
+"""The state of one cycle: the snapshot it rests on and the working copies that its steps share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from steelyard.model.lifecycle import RULES, Phase
+from steelyard.model.policy import QUEUE_TREE, Policy
+from steelyard.model.workloads import MemberPlan, Shape
+from steelyard.scheduling.barriers import barriers
+from steelyard.scheduling.board import Board
+from steelyard.scheduling.decisions import Eviction, Placement, QuotaBasis
+from steelyard.scheduling.ledger import Ledger
+from steelyard.scheduling.placement import Placer, Plan, ShapePlan, prepare, usable_flavors
+from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningView
+
+#: A hold lasts no longer than its phase may.
+HOLD_TIMER = RULES[Phase.RESERVED].timer or 0
+
+
+class Context:
+    """Mutable, made anew for each call of `decide`."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, now: int) -> None:
+        self.snapshot = snapshot
+        self.policy = policy
+        self.now = now
+        self.usable = usable_flavors(snapshot.flavors, snapshot.clusters, policy.observation_bound, now)
+        self.board = Board(snapshot.nodes, snapshot.flavors, self.usable)
+        self.ledger = Ledger(snapshot.trees, snapshot.usage)
+        self.placer = Placer(self.board, self.ledger, policy)
+        self.placements: list[Placement] = []
+        self.evictions: dict[int, Eviction] = {}  # by the victim's attempt id
+        self.holds: dict[int, HoldView] = {}  # kept and new ones
+        self.new_holds: list[HoldView] = []
+        self.approximate: set[str] = set()  # shapes whose search met a bound
+        self.preemptions_tried = 0
+        self._plans: dict[str, ShapePlan] = {}
+        self._barred: dict[str, bool] = {}
+        self._by_queue: dict[str, list[RunningView]] | None = None
+        self._sorted: dict[str, list[RunningView]] = {}
+
+    def plan(self, shape: Shape) -> ShapePlan:
+        """The shape made ready; once a cycle."""
+        known = self._plans.get(shape.key)
+        if known is None:
+            known = self._plans[shape.key] = prepare(self.snapshot, self.usable, shape)
+        return known
+
+    def is_barred(self, shape: Shape) -> bool:
+        """True when the shape's queue or organisation does not let anything start."""
+        known = self._barred.get(shape.key)
+        if known is None:
+            known = self._barred[shape.key] = bool(barriers(self.snapshot, self.plan(shape)))
+        return known
+
+    def commit(self, plan: ShapePlan, item: PendingItem, found: Plan) -> None:
+        """Notes a placement whose places are taken, and charges it."""
+        self.ledger.add(found.charges)
+        self._note(plan, item, found.members, found.charges, from_hold=False)
+
+    def commit_hold(self, hold: HoldView) -> None:
+        """A hold's planned places, all free now, are taken; its charges are counted already."""
+        self._note(self.plan(hold.shape), hold.item, hold.members, hold.charges, from_hold=True)
+
+    def _note(
+        self,
+        plan: ShapePlan,
+        item: PendingItem,
+        members: tuple[MemberPlan, ...],
+        charges: tuple[Charge, ...],
+        from_hold: bool,
+    ) -> None:
+        basis, lender = self._basis(plan)
+        key = plan.shape.key
+        self.placements.append(
+            Placement(item.workload_id, item.attempt_id, key, members, charges, from_hold, basis, lender)
+        )
+
+    def _basis(self, plan: ShapePlan) -> tuple[QuotaBasis, str | None]:
+        tree = self.snapshot.trees.get(QUEUE_TREE)
+        asks = [ask for ask in plan.class_asks if ask.tree == QUEUE_TREE]
+        if tree is None or not asks:
+            return QuotaBasis.UNLIMITED, None
+        usage = self.ledger.usage(QUEUE_TREE)
+        queue = plan.shape.queue
+        parent = tree.nodes[queue].parent
+        for ask in asks:
+            if parent and usage.get((queue, ask.subject), 0) > tree.subtree(queue, ask.subject):
+                return QuotaBasis.BORROWED, parent
+        return QuotaBasis.NOMINAL, None
+
+    def is_stopping(self, attempt: RunningView) -> bool:
+        """True when it stops already, or is asked to in this cycle."""
+        return attempt.stopping or attempt.attempt_id in self.evictions
+
+    def running_in(self, queue: str) -> list[RunningView]:
+        """A queue's attempts in the order of victims: lowest priority, then newest first."""
+        if self._by_queue is None:
+            self._by_queue = {}
+            for attempt in self.snapshot.running.values():
+                self._by_queue.setdefault(attempt.queue, []).append(attempt)
+        known = self._sorted.get(queue)
+        if known is None:
+            known = sorted(self._by_queue.get(queue, ()), key=victim_order)
+            self._sorted[queue] = known
+        return known
+
+    def add_hold(self, hold: HoldView, evictions: Iterable[Eviction]) -> None:
+        """Keeps the hold's places and charges it, while its victims still have theirs."""
+        self.board.change_members(hold.members, -1)
+        self.ledger.add(hold.charges)
+        self.holds[hold.attempt_id] = hold
+        self.new_holds.append(hold)
+        self.evictions.update((eviction.attempt_id, eviction) for eviction in evictions)
+
+
+def victim_order(attempt: RunningView) -> tuple[int, int, int]:
+    """Lowest priority first, then the most recently placed."""
+    return (attempt.priority, -attempt.placed_at, -attempt.attempt_id)

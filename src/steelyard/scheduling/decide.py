@@ -1,0 +1,192 @@
+"""decide(snapshot, policy, now) → Decisions: the one place where work is placed.
+
+Pure and deterministic, whatever the order of the snapshot's mappings; the work is bounded by counts.
+The live loop, what-if, explain, replay and the tests all call it.
+
+A cycle: holds are settled first (placed where their places are free, kept, or dropped); then the
+heads of all shapes are tried in order, each placed, given a hold with evictions, or found blocked,
+which ends its shape for the cycle; then the blocked shapes are explained, those not looked at for
+longest first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from steelyard.model.policy import Policy
+from steelyard.model.reasons import Reason
+from steelyard.model.units import SECOND
+from steelyard.model.workloads import Shape
+from steelyard.scheduling.context import Context
+from steelyard.scheduling.decisions import (
+    Decisions,
+    DropCause,
+    DroppedHold,
+    Placement,
+    ShapeReasons,
+    Stats,
+)
+from steelyard.scheduling.explain import Explainer, backoff_reason, pending_evaluation
+from steelyard.scheduling.order import Waiting
+from steelyard.scheduling.preemption import Pools, preempt, settle_holds
+from steelyard.scheduling.snapshot import AddPending, Snapshot
+from steelyard.scheduling.views import HoldView, PendingItem, ShapeGroup
+
+#: Reasons of a shape are made again no sooner than after this time.
+EXPLAIN_EVERY = SECOND
+#: Shapes whose reasons are made in one cycle.
+MAX_EXPLAINED = 256
+_PROBE = 2**63 - 1
+
+
+def decide(snapshot: Snapshot, policy: Policy, now: int) -> Decisions:
+    """What to do now, and why the rest waits. Changes nothing; see `Snapshot.apply`."""
+    cycle = _Cycle(snapshot, policy, now)
+    cycle.run()
+    return cycle.decisions(cycle.due())
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the next cycle would do with one attempt, and all that stands in its way."""
+
+    placement: Placement | None
+    hold: HoldView | None
+    reasons: tuple[Reason, ...]
+    approximate: bool = False
+
+
+def explain(
+    snapshot: Snapshot, policy: Policy, now: int, shape: Shape, item: PendingItem | None = None
+) -> Explanation:
+    """Decides as the next cycle would and tells what comes of one attempt; leaves no trace.
+
+    Without `item` it is the shape's first waiting attempt, or one that is imagined as submitted now.
+    """
+    heads = [head for group in snapshot.pending if group.shape.key == shape.key for head in group.heads]
+    held = next((hold.item for hold in snapshot.holds.values() if hold.shape.key == shape.key), None)
+    chosen = item or min(heads, key=lambda head: (head.submitted, head.workload_id), default=held)
+    if chosen is None:
+        chosen = PendingItem(_PROBE, _PROBE, now)
+    if chosen not in heads and chosen.attempt_id not in snapshot.holds:
+        snapshot = snapshot.with_(AddPending(shape, chosen))
+    cycle = _Cycle(snapshot, policy, now)
+    cycle.run()
+    decisions = cycle.decisions([shape])
+    for placement in decisions.placements:
+        if placement.attempt_id == chosen.attempt_id:
+            return Explanation(placement, None, ())
+    hold = cycle.context.holds.get(chosen.attempt_id)
+    own = decisions.workload_reasons.get(chosen.workload_id, ())
+    if hold is not None:
+        return Explanation(None, hold, own)
+    found = decisions.reasons[shape.key]
+    return Explanation(None, None, (*own, *found.reasons), found.approximate)
+
+
+class _Cycle:
+    """One run of `decide`."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, now: int) -> None:
+        self.context = Context(snapshot, policy, now)
+        self.dropped: list[DroppedHold] = []
+        self.blocked: list[Shape] = []  # in the order in which they were tried
+        self.tried = 0
+        self._overflow = 0
+        self._next_look: int | None = None
+        self.waiting = Waiting((), (), now)
+
+    def run(self) -> None:
+        """Settles the holds and goes through the heads."""
+        context = self.context
+        self.dropped = settle_holds(context)
+        back = [
+            context.snapshot.holds[dropped.attempt_id]
+            for dropped in self.dropped
+            if dropped.cause is not DropCause.VANISHED
+        ]
+        groups = [*context.snapshot.pending, *(ShapeGroup(hold.shape, (hold.item,), 1) for hold in back)]
+        settled = {placement.attempt_id for placement in context.placements}
+        self.waiting = Waiting(groups, context.holds.keys() | settled, context.now)
+        self._fill()
+
+    def _fill(self) -> None:
+        context, waiting = self.context, self.waiting
+        pools = Pools(context)
+        most = context.policy.max_placements
+        while len(context.placements) + len(context.new_holds) < most:
+            head = waiting.pop()
+            if head is None:
+                return
+            shape, item = head
+            self.tried += 1
+            if self._settle(pools, shape, item):
+                waiting.again(shape)
+            else:
+                self.blocked.append(shape)
+
+    def _settle(self, pools: Pools, shape: Shape, item: PendingItem) -> bool:
+        context = self.context
+        if context.is_barred(shape):
+            return False
+        plan = context.plan(shape)
+        found = context.placer.place(plan)
+        if found is not None:
+            context.commit(plan, item, found)
+            return True
+        if context.placer.cut_short:
+            context.approximate.add(shape.key)
+        return preempt(context, pools, plan, item)
+
+    def due(self) -> list[Shape]:
+        """The blocked shapes to explain now: never looked at first, then those longest ago."""
+        looked, now = self.context.snapshot.last_looked, self.context.now
+        due: list[tuple[int, int, Shape]] = []
+        for shape in self.blocked:
+            at = looked.get(shape.key)
+            if at is None or now - at >= EXPLAIN_EVERY:
+                due.append((-1 if at is None else at, len(due), shape))
+            else:
+                again = at + EXPLAIN_EVERY
+                self._next_look = again if self._next_look is None else min(self._next_look, again)
+        due.sort(key=lambda entry: entry[:2])
+        self._overflow = max(0, len(due) - MAX_EXPLAINED)
+        return [shape for _, _, shape in due[:MAX_EXPLAINED]]
+
+    def decisions(self, explained: list[Shape]) -> Decisions:
+        """The answer, with the reasons of these shapes."""
+        context = self.context
+        explainer = Explainer(context)
+        reasons = {shape.key: explainer.shape(shape) for shape in explained}
+        known = context.snapshot.last_looked
+        unseen = [*self.waiting.rest(), *(shape.key for shape in self.blocked)]
+        for key in unseen:
+            if key not in known and key not in reasons:
+                reasons[key] = ShapeReasons((pending_evaluation(),), True)
+        own = {item.workload_id: (backoff_reason(item),) for _, item in self.waiting.later}
+        own.update((hold.workload_id, (explainer.hold(hold),)) for hold in context.holds.values())
+        return Decisions(
+            context.now,
+            context.policy.version,
+            tuple(context.placements),
+            tuple(context.evictions[key] for key in sorted(context.evictions)),
+            tuple(context.new_holds),
+            tuple(self.dropped),
+            (),
+            reasons,
+            own,
+            self._stats(len(explained)),
+        )
+
+    def _stats(self, explained: int) -> Stats:
+        waiting, context = self.waiting, self.context
+        instants = [max(item.not_before, item.eligible_at) for _, item in waiting.later]
+        if self._next_look is not None:
+            instants.append(self._next_look)
+        placed_all = {placement.shape_key for placement in context.placements}
+        blocked = {shape.key for shape in self.blocked}
+        more = not waiting.empty or bool((waiting.unseen & placed_all) - blocked) or self._overflow > 0
+        return Stats(
+            self.tried, context.board.looks, explained, self._overflow, context.preemptions_tried, more,
+            min(instants, default=None),
+        )

@@ -1,0 +1,304 @@
+"""Why a shape does not start: all reasons that block, the binding one first.
+
+Made by the same parts that decide: the same ledger and board, as they stand at the end of the cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from steelyard.model.ids import render
+from steelyard.model.policy import OnExceed, Policy
+from steelyard.model.reasons import Holder, Reason, ReasonCode
+from steelyard.model.resources import ACCELERATORS, DeviceClass
+from steelyard.model.workloads import Shape
+from steelyard.scheduling.barriers import (
+    WAKE_CLUSTER,
+    WAKE_LIMIT,
+    WAKE_RELEASED,
+    WAKE_TIME,
+    barriers,
+)
+from steelyard.scheduling.board import allocation_room
+from steelyard.scheduling.capacity import Capacity
+from steelyard.scheduling.context import Context
+from steelyard.scheduling.decisions import ShapeReasons
+from steelyard.scheduling.ever import never_reasons
+from steelyard.scheduling.holders import Holders
+from steelyard.scheduling.placement import ShapePlan, allocations_of, flavor_amounts, prepare
+from steelyard.scheduling.quota import Usage, shortfalls, shown
+from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.views import HoldView, PendingItem
+
+MAX_REASONS = 16
+ORDER = (*ACCELERATORS, DeviceClass.CPU, DeviceClass.MEMORY)
+NEVER = frozenset({ReasonCode.EXCEEDS_MAX_QUOTA, ReasonCode.EXCEEDS_CAPACITY, ReasonCode.NO_MATCHING_FLAVOR})
+_RANK = {
+    code: rank
+    for rank, code in enumerate(
+        (
+            ReasonCode.NO_QUEUE,
+            ReasonCode.NO_NAMESPACE,
+            ReasonCode.QUEUE_STOPPED,
+            ReasonCode.EXCEEDS_MAX_QUOTA,
+            ReasonCode.OVER_LIMIT,
+            ReasonCode.WAITING_FOR_QUOTA,
+            ReasonCode.FRAGMENTED,
+            ReasonCode.WAITING_FOR_CAPACITY,
+            ReasonCode.CLUSTER_UNREACHABLE,
+            ReasonCode.EXCEEDS_CAPACITY,
+            ReasonCode.NO_MATCHING_FLAVOR,
+        )
+    )
+}
+
+
+class Explainer:
+    """Makes reasons from a cycle's final state."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        usage = {name: context.ledger.usage(name) for name in context.snapshot.trees}
+        self.holders = Holders(
+            context.snapshot, usage, context.holds.values(), context.placements, context.now
+        )
+        self.capacity = Capacity(context, self.holders)
+
+    def shape(self, shape: Shape) -> ShapeReasons:
+        """All that blocks a shape now."""
+        context = self.context
+        plan = context.plan(shape)
+        reasons = barriers(context.snapshot, plan)
+        reasons += self._class_quota(plan)
+        by_flavor = self._flavors(plan)
+        if all(by_flavor.values()):  # one free flavor, and capacity does not block
+            reasons += [reason for found in by_flavor.values() for reason in found]
+            reasons += _silent(context.snapshot, plan)
+            if not by_flavor:
+                reasons += never_reasons(context.snapshot, plan)
+        if not reasons:
+            reasons = [pending_evaluation()]
+        approximate = shape.key in context.approximate or any(reason.approximate for reason in reasons)
+        return ShapeReasons(bounded(reasons), approximate)
+
+    def _class_quota(self, plan: ShapePlan) -> list[Reason]:
+        return [
+            reason
+            for ask in plan.class_asks
+            for reason in quota_reasons(
+                self.context.snapshot, self.holders, ask.tree, ask.node, ask.subject, ask.quantity
+            )
+        ]
+
+    def _flavors(self, plan: ShapePlan) -> dict[str, list[Reason]]:
+        if not plan.roles:
+            return {}
+        return {name: self._flavor(plan, name) for name in plan.lead.flavors}
+
+    def _flavor(self, plan: ShapePlan, flavor: str) -> list[Reason]:
+        context = self.context
+        found = context.placer.place_with(plan, flavor, fresh=True, check_quota=False)
+        if context.placer.cut_short:
+            context.approximate.add(plan.shape.key)
+        if found is None:
+            reasons = self.capacity.reasons(plan, flavor)
+            used = {flavor: plan.lead.count * plan.lead.need.amount}
+        else:
+            context.board.change_members(found.members, 1)
+            reasons = []
+            used = flavor_amounts(found.members)
+        for tree, node in plan.nodes:
+            for name, quantity in sorted(used.items()):
+                reasons += quota_reasons(
+                    context.snapshot, self.holders, tree, node, f"flavor/{name}", quantity
+                )
+        return reasons
+
+    def hold(self, hold: HoldView) -> Reason:
+        """What a hold still waits for."""
+        return hold_reason(self.context, self.holders, hold)
+
+
+def quota_reasons(
+    snapshot: Snapshot, holders: Holders, tree: str, node: str, subject: str, quantity: int
+) -> list[Reason]:
+    """A reason for each node of the path whose own limit stands in the way."""
+    quotas = snapshot.trees[tree]
+    if not quotas.governs(subject):
+        return []
+    usage = holders.usage[tree]
+    never = {short.node for short in shortfalls(quotas, {}, node, subject, quantity)}
+    reasons = []
+    for short in shortfalls(quotas, usage, node, subject, quantity):
+        limit = quotas.limits.get((short.node, subject))
+        refuses = limit is not None and limit.on_exceed is OnExceed.REFUSE
+        used, short_by = short.used, short.short_by
+        code = ReasonCode.OVER_LIMIT if refuses else ReasonCode.WAITING_FOR_QUOTA
+        owners: tuple[Holder, ...] = ()
+        if short.node in never:
+            code = ReasonCode.EXCEEDS_MAX_QUOTA
+        else:
+            owners = holders.of_quota(tree, short.node, subject, short_by)
+        flavor, resource = _subject(snapshot, subject)
+        reasons.append(
+            Reason(
+                code, "quota", quotas.nodes[short.node].kind, short.node, resource, flavor,
+                shown(short.limit), used, short.requested, short_by, owners,
+                (WAKE_LIMIT,) if code is ReasonCode.EXCEEDS_MAX_QUOTA else (WAKE_RELEASED, WAKE_LIMIT),
+                params={"tree": tree},
+            )
+        )
+    return reasons
+
+
+def _subject(snapshot: Snapshot, subject: str) -> tuple[str | None, str]:
+    """(flavor, class) of a quota's subject."""
+    kind, _, name = subject.partition("/")
+    if not name:
+        return None, kind
+    flavor = snapshot.flavors.get(name)
+    return name, flavor.device_class.value if flavor else DeviceClass.OTHER.value
+
+
+def _silent(snapshot: Snapshot, plan: ShapePlan) -> list[Reason]:
+    reasons = []
+    for name in plan.lead.silent if plan.roles else ():
+        cluster = snapshot.clusters.get(snapshot.flavors[name].cluster)
+        params: dict[str, str | int | None] = {
+            "cluster": snapshot.flavors[name].cluster,
+            "observed_at": cluster.observed_at if cluster else None,
+        }
+        reasons.append(
+            Reason(
+                ReasonCode.CLUSTER_UNREACHABLE, "placement", "cluster", snapshot.flavors[name].cluster,
+                plan.lead.need.primary.value, name, wakes_on=(WAKE_CLUSTER,), params=params,
+            )
+        )
+    return reasons
+
+
+def hold_reason(context: Context, holders: Holders, hold: HoldView) -> Reason:
+    """waiting-for-preempted-workloads: what is not free yet of the planned places, and who has it."""
+    lacking: dict[tuple[int, str, int | None], tuple[DeviceClass, int]] = {}
+    for member, allocation in allocations_of(hold.members):
+        room = allocation_room(context.board.state(member.node_id), allocation)
+        if room < 0:
+            place = (member.node_id, allocation.flavor, allocation.device_id)
+            before = lacking.get(place, (allocation.device_class, 0))[1]
+            lacking[place] = (allocation.device_class, min(-room, before + allocation.quantity))
+    short: dict[DeviceClass, int] = {}
+    for device_class, quantity in lacking.values():
+        short[device_class] = short.get(device_class, 0) + quantity
+    victims = [
+        context.snapshot.running[attempt] for attempt in hold.victims if attempt in context.snapshot.running
+    ]
+    params: dict[str, str | int | None] = {
+        "victims": ",".join(render("workload", victim.workload_id) for victim in victims[:8]),
+        "victim_count": len(victims),
+    }
+    primary = next((cls for cls in ORDER if cls in short), None)
+    if primary is None:
+        return Reason(
+            ReasonCode.WAITING_FOR_PREEMPTED, "preemption", wakes_on=(WAKE_RELEASED,), params=params
+        )
+    places = [place for place, (device_class, _) in lacking.items() if device_class is primary]
+    names = {flavor for _, flavor, _ in places}
+    owners = holders.of_places(places, short[primary], min(names))
+    return Reason(
+        ReasonCode.WAITING_FOR_PREEMPTED, "preemption", resource=primary.value,
+        flavor=next(iter(names)) if len(names) == 1 else None,
+        requested=hold.shape.totals().get(primary), short_by=short[primary], holders=owners,
+        wakes_on=(WAKE_RELEASED,), params=params,
+    )
+
+
+def backoff_reason(item: PendingItem) -> Reason:
+    """Not looked at before its time."""
+    at = max(item.not_before, item.eligible_at)
+    return Reason(ReasonCode.BACKOFF, "queue", wakes_on=(WAKE_TIME,), params={"until": at})
+
+
+def pending_evaluation() -> Reason:
+    """Not looked at yet; the next cycle goes on."""
+    return Reason(ReasonCode.PENDING_EVALUATION, "queue", wakes_on=(WAKE_TIME,), approximate=True)
+
+
+def bounded(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """At most sixteen, the binding one first; among equals the smallest shortfall."""
+    ranked = sorted(
+        enumerate(reasons),
+        key=lambda entry: (_RANK.get(ReasonCode(entry[1].code), 0), entry[1].short_by or 0, entry[0]),
+    )
+    ordered = [reason for _, reason in ranked]
+    if len(ordered) > MAX_REASONS:
+        left_out = len(ordered) - MAX_REASONS
+        last = ordered[MAX_REASONS - 1]
+        ordered = ordered[:MAX_REASONS]
+        ordered[-1] = replace(last, params={**last.params, "more_reasons": left_out})
+    return tuple(ordered)
+
+
+def can_ever_fit(snapshot: Snapshot, policy: Policy, shape: Shape) -> tuple[Reason, ...]:
+    """Why a shape could never start, even with nothing else running; empty when it may.
+
+    Cordoned nodes and clusters that don't answer count as there. Only what is certain is said.
+    """
+    del policy  # part of the contract: later policies bound what may ever be asked
+    plan = prepare(snapshot, frozenset(snapshot.flavors), shape)
+    empty: dict[str, Usage] = {name: {} for name in snapshot.trees}
+    nobody = Holders(replace(snapshot, running={}), empty, ())
+    reasons = [reason for reason in barriers(snapshot, plan) if reason.code != ReasonCode.QUEUE_STOPPED]
+    for ask in plan.class_asks:
+        reasons += quota_reasons(snapshot, nobody, ask.tree, ask.node, ask.subject, ask.quantity)
+    by_flavor = {
+        name: _never_on(snapshot, nobody, plan, name) for name in (plan.lead.flavors if plan.roles else ())
+    }
+    if all(by_flavor.values()):
+        reasons += [reason for found in by_flavor.values() for reason in found]
+        if not by_flavor:
+            reasons += never_reasons(snapshot, plan)
+    return bounded(reasons)
+
+
+def _never_on(snapshot: Snapshot, nobody: Holders, plan: ShapePlan, flavor: str) -> list[Reason]:
+    reasons = never_reasons(snapshot, plan, flavor)
+    quantity = plan.lead.count * plan.lead.need.amount
+    for tree, node in plan.nodes:
+        reasons += quota_reasons(snapshot, nobody, tree, node, f"flavor/{flavor}", quantity)
+    return reasons
+
+
+def over_refusing_limit(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:
+    """The limits with `on_exceed: refuse` that the shape would exceed now; empty when there is none.
+
+    A flavor's limit counts only when every flavor the shape allows has one that refuses.
+    """
+    plan = prepare(snapshot, frozenset(snapshot.flavors), shape)
+    usage = {name: snapshot.usage.get(name, {}) for name in snapshot.trees}
+    holders = Holders(snapshot, usage, snapshot.holds.values())
+    reasons = [
+        reason
+        for ask in plan.class_asks
+        for reason in quota_reasons(snapshot, holders, ask.tree, ask.node, ask.subject, ask.quantity)
+        if _refuses(snapshot, reason, ask.subject)
+    ]
+    by_flavor = []
+    for flavor in plan.lead.flavors if plan.roles else ():
+        subject, quantity = f"flavor/{flavor}", plan.lead.count * plan.lead.need.amount
+        found = [
+            reason
+            for tree, node in plan.nodes
+            for reason in quota_reasons(snapshot, holders, tree, node, subject, quantity)
+            if _refuses(snapshot, reason, subject)
+        ]
+        by_flavor.append(found)
+    if all(by_flavor):
+        reasons += [reason for found in by_flavor for reason in found]
+    return bounded(reasons)
+
+
+def _refuses(snapshot: Snapshot, reason: Reason, subject: str) -> bool:
+    tree = snapshot.trees[str(reason.params["tree"])]
+    limit = tree.limits.get((reason.owner or "", subject))
+    return limit is not None and limit.on_exceed is OnExceed.REFUSE

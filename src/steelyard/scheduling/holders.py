@@ -1,0 +1,201 @@
+"""Who holds what is missing: holders that sum to a shortfall exactly.
+
+Named first is who makes room most easily: lowest priority, then most recent. The last one's amount
+is cut so that the sum is the shortfall; beyond sixteen the rest is folded into one of kind `others`.
+What nobody known holds is named after its place: the tree's node, or kind `unavailable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from steelyard.model.ids import render
+from steelyard.model.reasons import Holder
+from steelyard.model.workloads import MemberPlan
+from steelyard.scheduling.decisions import Placement
+from steelyard.scheduling.placement import allocations_of
+from steelyard.scheduling.quota import QuotaTree, Usage
+from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.views import Charge, HoldView
+
+MAX_HOLDERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """An attempt that holds something: it runs, was placed just now, or has places kept for it."""
+
+    attempt_id: int
+    workload_id: int
+    queue: str
+    project: str
+    priority: int
+    since: int
+    members: tuple[MemberPlan, ...]
+    charges: tuple[Charge, ...]
+    name: str | None = None
+    is_running: bool = True
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Lowest priority first, then most recent."""
+        return (self.priority, -self.since, -self.attempt_id)
+
+
+Part = tuple[Live, int]
+
+
+class Holders:
+    """Looks up who holds a quota or a capacity; everything is looked up once."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        usage: Mapping[str, Usage],
+        holds: Iterable[HoldView],
+        placements: Iterable[Placement] = (),
+        now: int = 0,
+    ) -> None:
+        self.trees: Mapping[str, QuotaTree] = snapshot.trees
+        self.usage = usage
+        self._lives = list(_lives(snapshot, holds, placements, now))
+        self._charged: dict[tuple[str, str, str], list[Part]] | None = None
+        self._on_node: dict[tuple[int, str], list[Part]] | None = None
+        self._quota: dict[tuple[str, str, str], list[Part]] = {}
+        self._capacity: dict[tuple[str, tuple[int, ...]], list[Part]] = {}
+
+    def of_quota(self, tree: str, node: str, subject: str, short_by: int) -> tuple[Holder, ...]:
+        """Who uses a node's quota, up to the shortfall."""
+        kind = self.trees[tree].nodes[node].kind
+        return fold(self._parts(tree, node, subject), short_by, Holder(kind, node, 0))
+
+    def _parts(self, tree: str, node: str, subject: str) -> list[Part]:
+        known = self._quota.get((tree, node, subject))
+        if known is not None:
+            return known
+        quotas, usage = self.trees[tree], self.usage[tree]
+        parts = list(self._own().get((tree, node, subject), ()))
+        for child in quotas.children(node):
+            flow = max(0, usage.get((child, subject), 0) - quotas.local(child, subject))
+            if flow:
+                parts += cut(self._parts(tree, child, subject), flow)
+        parts.sort(key=lambda part: part[0].order)
+        self._quota[tree, node, subject] = parts
+        return parts
+
+    def _own(self) -> dict[tuple[str, str, str], list[Part]]:
+        if self._charged is None:
+            self._charged = {}
+            for live in self._lives:
+                for item in live.charges:
+                    key = (item.tree, item.node, item.subject)
+                    self._charged.setdefault(key, []).append((live, item.quantity))
+        return self._charged
+
+    def of_capacity(
+        self, names: Iterable[str], nodes: Sequence[int], short_by: int, place: str
+    ) -> tuple[Holder, ...]:
+        """Who holds devices of these flavors on these nodes, up to the shortfall."""
+        parts: list[Part] = []
+        for name in sorted(names):
+            parts += self._holding(name, tuple(nodes))
+        parts.sort(key=lambda part: part[0].order)
+        return fold(merge(parts), short_by, Holder("unavailable", place, 0))
+
+    def of_places(
+        self, places: Iterable[tuple[int, str, int | None]], short_by: int, owner: str
+    ) -> tuple[Holder, ...]:
+        """Which running attempts have these devices, (node, flavor, device), up to the shortfall."""
+        wanted = set(places)
+        parts = [
+            (live, allocation.quantity)
+            for live in self._lives
+            if live.is_running
+            for member, allocation in allocations_of(live.members)
+            if (member.node_id, allocation.flavor, allocation.device_id) in wanted
+        ]
+        parts.sort(key=lambda part: part[0].order)
+        return fold(merge(parts), short_by, Holder("unavailable", owner, 0))
+
+    def _holding(self, flavor: str, nodes: tuple[int, ...]) -> list[Part]:
+        known = self._capacity.get((flavor, nodes))
+        if known is None:
+            index = self._by_node()
+            parts = [part for node in nodes for part in index.get((node, flavor), ())]
+            known = self._capacity[flavor, nodes] = sorted(parts, key=lambda part: part[0].order)
+        return known
+
+    def _by_node(self) -> dict[tuple[int, str], list[Part]]:
+        if self._on_node is None:
+            self._on_node = {}
+            for live in self._lives:
+                for member, allocation in allocations_of(live.members):
+                    key = (member.node_id, allocation.flavor)
+                    self._on_node.setdefault(key, []).append((live, allocation.quantity))
+        return self._on_node
+
+
+def _lives(
+    snapshot: Snapshot, holds: Iterable[HoldView], placements: Iterable[Placement], now: int
+) -> Iterable[Live]:
+    for run in snapshot.running.values():
+        yield Live(
+            run.attempt_id, run.workload_id, run.queue, run.project, run.priority, run.placed_at,
+            run.members, run.charges, run.name,
+        )
+    for hold in holds:
+        shape = hold.shape
+        yield Live(
+            hold.attempt_id, hold.workload_id, shape.queue, shape.project, shape.priority, hold.since,
+            hold.members, hold.charges, is_running=False,
+        )
+    shapes = {group.shape.key: group.shape for group in snapshot.pending}
+    shapes.update((hold.shape.key, hold.shape) for hold in snapshot.holds.values())
+    for placed in placements:
+        shape = shapes[placed.shape_key]
+        yield Live(
+            placed.attempt_id, placed.workload_id, shape.queue, shape.project, shape.priority, now,
+            placed.members, placed.charges,
+        )
+
+
+def cut(parts: Iterable[Part], amount: int) -> list[Part]:
+    """The first parts up to an amount, the last one cut."""
+    taken = []
+    for live, quantity in parts:
+        if amount <= 0:
+            break
+        taken.append((live, min(quantity, amount)))
+        amount -= quantity
+    return taken
+
+
+def merge(parts: Iterable[Part]) -> list[Part]:
+    """One part an attempt, in order."""
+    total: dict[int, int] = {}
+    lives: dict[int, Live] = {}
+    for live, quantity in parts:
+        lives.setdefault(live.attempt_id, live)
+        total[live.attempt_id] = total.get(live.attempt_id, 0) + quantity
+    return [(lives[attempt], quantity) for attempt, quantity in total.items()]
+
+
+def fold(parts: Iterable[Part], amount: int, unknown: Holder) -> tuple[Holder, ...]:
+    """At most sixteen holders that sum to `amount`; what the parts don't explain goes to `unknown`."""
+    taken = cut(parts, amount)
+    holders = [named(live, quantity) for live, quantity in taken]
+    rest = amount - sum(quantity for _, quantity in taken)
+    if rest > 0:
+        holders.append(Holder(unknown.kind, unknown.id, rest))
+    if len(holders) > MAX_HOLDERS:
+        tail = holders[MAX_HOLDERS - 1 :]
+        others = Holder("others", str(len(tail)), sum(holder.amount for holder in tail))
+        holders = [*holders[: MAX_HOLDERS - 1], others]
+    return tuple(holders)
+
+
+def named(live: Live, amount: int) -> Holder:
+    """A workload as a holder."""
+    shown_id = render("workload", live.workload_id)
+    return Holder("workload", shown_id, amount, live.name, live.project, live.queue, live.since)

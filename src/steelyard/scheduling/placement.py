@@ -1,0 +1,264 @@
+"""Where a gang goes: all of its members or none, first fit over flavors in order and nodes by id.
+
+An attempt stays in one cluster, a role on one accelerator flavor; all that a member needs comes from
+one node. The lead role (the first that asks for an accelerator, else the first) goes through its
+flavors in the request's order, else by name; the other roles follow within the lead's cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
+from steelyard.model.resources import DeviceClass
+from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
+from steelyard.scheduling.board import Board, Need, need_of
+from steelyard.scheduling.ledger import Ask, Ledger
+from steelyard.scheduling.quota import QuotaTree
+from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.views import Charge, ClusterView, FlavorView
+
+
+@dataclass(frozen=True, slots=True)
+class RoleNeed:
+    """One role of a shape: its members' need and the flavors that suit it, in order."""
+
+    index: int  # in the shape's order
+    name: str
+    count: int
+    need: Need
+    flavors: tuple[str, ...]  # usable ones
+    silent: tuple[str, ...]  # of clusters that don't answer, or were not observed lately
+
+
+@dataclass(slots=True)
+class ShapePlan:
+    """A shape made ready for one cycle: computed once, used for each of its attempts."""
+
+    shape: Shape
+    roles: tuple[RoleNeed, ...]  # in the order in which they are placed
+    nodes: tuple[tuple[str, str], ...]  # (tree, own node) that it is charged to
+    amounts: Mapping[DeviceClass, int]
+    class_asks: tuple[Ask, ...]
+    charges: dict[tuple[tuple[str, int], ...], tuple[Charge, ...]] = field(default_factory=dict)
+
+    @property
+    def lead(self) -> RoleNeed:
+        """The role whose flavor decides the cluster."""
+        return self.roles[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A feasible placement, already taken from the board. Its charges are not in the ledger yet."""
+
+    members: tuple[MemberPlan, ...]
+    charges: tuple[Charge, ...]
+
+
+def usable_flavors(
+    flavors: Mapping[str, FlavorView], clusters: Mapping[str, ClusterView], bound: int, now: int
+) -> frozenset[str]:
+    """Flavors of clusters that answer and whose observation is not older than the bound."""
+    fresh = {
+        name
+        for name, cluster in clusters.items()
+        if cluster.reachable and cluster.observed_at is not None and now - cluster.observed_at <= bound
+    }
+    return frozenset(name for name, flavor in flavors.items() if flavor.cluster in fresh)
+
+
+def matching_flavors(flavors: Mapping[str, FlavorView], need: Need) -> list[str]:
+    """The flavors a request allows, in its order, else by name. Only ever of the class it asks for."""
+    request = need.request
+    names: Iterable[str] = request.flavors or sorted(flavors)
+    matching = []
+    for name in names:
+        flavor = flavors.get(name)
+        if flavor is None or flavor.device_class is not need.primary or name in matching:
+            continue
+        if request.models and flavor.model not in request.models:
+            continue
+        if request.clusters and flavor.cluster not in request.clusters:
+            continue
+        matching.append(name)
+    return matching
+
+
+def own_node(tree: QuotaTree, path: Iterable[str]) -> str | None:
+    """The first node of a path from the leaf up that the tree knows."""
+    return next((name for name in path if name in tree.nodes), None)
+
+
+def prepare(snapshot: Snapshot, usable: frozenset[str], shape: Shape) -> ShapePlan:
+    """What a cycle needs to know of a shape."""
+    roles = []
+    for index, (name, count, request) in enumerate(shape.roles):
+        need = need_of(request)
+        matching = matching_flavors(snapshot.flavors, need)
+        fit = tuple(flavor for flavor in matching if flavor in usable)
+        silent = tuple(flavor for flavor in matching if flavor not in usable)
+        roles.append(RoleNeed(index, name, count, need, fit, silent))
+    roles.sort(key=lambda role: not role.need.is_accelerated)
+    nodes = tuple(_own_nodes(snapshot.trees, shape))
+    amounts = {cls: amount for cls, amount in sorted(shape.totals().items()) if amount}
+    asks = tuple(
+        Ask(tree, node, cls.value, amount)
+        for tree, node in nodes
+        for cls, amount in amounts.items()
+        if snapshot.trees[tree].governs(cls.value)
+    )
+    return ShapePlan(shape, tuple(roles), nodes, amounts, asks)
+
+
+def _own_nodes(trees: Mapping[str, QuotaTree], shape: Shape) -> Iterable[tuple[str, str]]:
+    for tree, path in ((QUEUE_TREE, (shape.queue,)), (ORG_TREE, shape.org_path)):
+        node = own_node(trees[tree], path) if tree in trees else None
+        if node is not None:
+            yield tree, node
+
+
+class Placer:
+    """First fit with a memory: a node that could not hold a need is not asked again in a cycle.
+
+    That is sound because within a cycle nothing becomes free. A simulation, in which victims give
+    back, passes `fresh` and neither uses nor leaves such memory.
+    """
+
+    def __init__(self, board: Board, ledger: Ledger, policy: Policy) -> None:
+        self.board = board
+        self.ledger = ledger
+        self.max_nodes = policy.max_nodes
+        self.cut_short = False  # the last search met the bound on nodes
+        self._cursors: dict[tuple[Need, str], int] = {}
+
+    def place(self, plan: ShapePlan, fresh: bool = False) -> Plan | None:
+        """Takes places for one attempt, or changes nothing."""
+        self.cut_short = False
+        if not plan.roles or not self.ledger.fits(plan.class_asks):
+            return None
+        for flavor in plan.lead.flavors:
+            if self.flavor_fits(plan, {flavor: plan.lead.count * plan.lead.need.amount}):
+                found = self.place_with(plan, flavor, fresh)
+                if found is not None:
+                    return found
+        return None
+
+    def place_with(
+        self, plan: ShapePlan, flavor: str, fresh: bool = False, check_quota: bool = True
+    ) -> Plan | None:
+        """Takes places with the lead role on one flavor."""
+        moved: dict[tuple[Need, str], int] | None = None if fresh else {}
+        members = self._gang(plan, flavor, moved)
+        if members is None:
+            return None
+        used = flavor_amounts(members)
+        if check_quota and not self.flavor_fits(plan, used):
+            self.board.change_members(members, 1)
+            return None
+        self._cursors.update(moved or {})
+        return Plan(members, charges_of(plan, used))
+
+    def flavor_fits(self, plan: ShapePlan, used: Mapping[str, int]) -> bool:
+        """True when the limits on the flavors themselves allow it."""
+        return self.ledger.fits(flavor_asks(self.ledger.trees, plan, used))
+
+    def _gang(
+        self, plan: ShapePlan, lead_flavor: str, moved: dict[tuple[Need, str], int] | None
+    ) -> tuple[MemberPlan, ...] | None:
+        """`moved` takes the cursors to keep if the gang is placed; None in a simulation."""
+        cluster = self.board.flavors[lead_flavor].cluster
+        taken: dict[int, list[MemberPlan]] = {}
+        for role in plan.roles:
+            flavors = (lead_flavor,) if role is plan.lead else self.within(role, cluster)
+            for flavor in flavors:
+                placed = self.role(role, flavor, cluster, moved, not taken)
+                if placed is not None:
+                    taken[role.index] = placed
+                    break
+            else:
+                for members in taken.values():
+                    self.board.change_members(members, 1)
+                return None
+        return tuple(member for index in sorted(taken) for member in taken[index])
+
+    def within(self, role: RoleNeed, cluster: str) -> list[str]:
+        """The role's flavors in one cluster, in order."""
+        return [name for name in role.flavors if self.board.flavors[name].cluster == cluster]
+
+    def role(
+        self,
+        role: RoleNeed,
+        flavor: str,
+        cluster: str,
+        moved: dict[tuple[Need, str], int] | None = None,
+        first: bool = False,
+    ) -> list[MemberPlan] | None:
+        """Takes places for all members of one role, or for none. `first`: nothing of the gang is taken."""
+        need, board = role.need, self.board
+        if board.free(flavor) < need.amount * role.count:
+            return None
+        order = board.order(flavor)
+        key = (need, flavor)
+        start = 0 if moved is None else moved.get(key, self._cursors.get(key, 0))
+        members: list[MemberPlan] = []
+        at, looks = start, 0
+        while len(members) < role.count and at < len(order):
+            looks += 1
+            if looks > self.max_nodes + role.count:
+                self.cut_short = True
+                break
+            allocations = board.take_member(order[at], need, flavor)
+            if allocations is None:
+                at += 1
+                continue
+            members.append(MemberPlan(role.name, len(members), cluster, order[at], allocations))
+        if len(members) == role.count:
+            if moved is not None:
+                moved[key] = at
+            return members
+        board.change_members(members, 1)
+        if first and not members and moved is not None:
+            self._cursors[key] = at  # nothing was taken before it: these nodes can't hold one at all
+        return None
+
+
+def flavor_amounts(members: Iterable[MemberPlan]) -> dict[str, int]:
+    """Quantity by flavor."""
+    used: dict[str, int] = {}
+    for member in members:
+        for allocation in member.allocations:
+            used[allocation.flavor] = used.get(allocation.flavor, 0) + allocation.quantity
+    return used
+
+
+def flavor_asks(trees: Mapping[str, QuotaTree], plan: ShapePlan, used: Mapping[str, int]) -> list[Ask]:
+    """The quota checks of an attempt that would use these flavors."""
+    return [
+        Ask(tree, node, f"flavor/{name}", used[name])
+        for tree, node in plan.nodes
+        for name in used
+        if f"flavor/{name}" in trees[tree].subjects
+    ]
+
+
+def charges_of(plan: ShapePlan, used: Mapping[str, int]) -> tuple[Charge, ...]:
+    """What the attempt is charged: each class and each flavor, at its own node of each tree."""
+    key = tuple(sorted(used.items()))
+    known = plan.charges.get(key)
+    if known is None:
+        subjects = [(cls.value, amount) for cls, amount in plan.amounts.items()]
+        subjects += [(f"flavor/{name}", amount) for name, amount in key]
+        known = tuple(
+            Charge(tree, node, subject, amount) for tree, node in plan.nodes for subject, amount in subjects
+        )
+        plan.charges[key] = known
+    return known
+
+
+def allocations_of(members: Iterable[MemberPlan]) -> Iterable[tuple[MemberPlan, AllocationPlan]]:
+    """Every allocation with its member."""
+    for member in members:
+        for allocation in member.allocations:
+            yield member, allocation

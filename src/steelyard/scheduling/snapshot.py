@@ -1,0 +1,244 @@
+"""The snapshot `decide` works on: immutable, copied on write, with what-if changes.
+
+The live loop builds one each cycle out of its live dictionaries (shallow copies will do). Nothing
+here is changed afterwards: `apply` and `with_` return a new snapshot that shares what is unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from steelyard.model.policy import Limit
+from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
+from steelyard.scheduling.decisions import Decisions, DropCause
+from steelyard.scheduling.quota import QuotaTree, Usage, charge, total_usage
+from steelyard.scheduling.views import (
+    Charge,
+    ClusterView,
+    FlavorView,
+    FreeDevices,
+    HoldView,
+    NodeView,
+    PartDevice,
+    PendingItem,
+    RunningView,
+    ShapeGroup,
+    Slot,
+)
+
+WHOLE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class AddPending:
+    """What if this were submitted, too?"""
+
+    shape: Shape
+    item: PendingItem
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLimit:
+    """What if this limit were set?"""
+
+    limit: Limit
+
+
+@dataclass(frozen=True, slots=True)
+class AddDevices:
+    """What if this node were there, or had this much?"""
+
+    node: NodeView
+    flavors: tuple[FlavorView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CordonNode:
+    """What if nothing new were placed on this node?"""
+
+    node_id: int
+
+
+Change = AddPending | ChangeLimit | AddDevices | CordonNode
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that a decision rests on.
+
+    `usage` by tree counts what is charged to each node and what flowed up to it, of everything in a
+    charged phase: what runs, stops or is being released, and what holds keep (see `HoldView`).
+    `running` has every attempt that holds devices. `last_looked` says when each shape's reasons were
+    last made. `eviction_budgets` are evictions left by queue; a queue without one is not bounded.
+    """
+
+    nodes: Mapping[int, NodeView] = field(default_factory=dict)
+    flavors: Mapping[str, FlavorView] = field(default_factory=dict)
+    clusters: Mapping[str, ClusterView] = field(default_factory=dict)
+    trees: Mapping[str, QuotaTree] = field(default_factory=dict)
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    pending: tuple[ShapeGroup, ...] = ()
+    running: Mapping[int, RunningView] = field(default_factory=dict)  # by attempt id
+    holds: Mapping[int, HoldView] = field(default_factory=dict)  # by attempt id
+    history: Mapping[tuple[str, str, str], int] = field(default_factory=dict)  # decayed (tree, node, subject)
+    eviction_budgets: Mapping[str, int] = field(default_factory=dict)
+    timeline: Mapping[int, int] = field(default_factory=dict)  # attempt id → latest end, µs
+    prices: Mapping[str, int] = field(default_factory=dict)  # flavor → price, for later scoring
+    last_looked: Mapping[str, int] = field(default_factory=dict)  # shape key → µs
+    basis: tuple[tuple[str, str | int], ...] = ()  # what it was made of: log size, versions
+
+    def apply(self, decisions: Decisions) -> Snapshot:
+        """The snapshot after the decisions: devices taken, usage charged, victims stopping."""
+        draft = _Draft(self)
+        draft.drop_holds(decisions)
+        draft.place(decisions)
+        draft.hold(decisions)
+        for eviction in decisions.evictions:
+            victim = draft.running[eviction.attempt_id]
+            draft.running[eviction.attempt_id] = replace(victim, stopping=True)
+        looked = {**self.last_looked, **dict.fromkeys(decisions.reasons, decisions.now)}
+        return replace(draft.finish(), last_looked=looked)
+
+    def with_(self, change: Change) -> Snapshot:
+        """The snapshot as it would be; nothing is changed."""
+        if isinstance(change, AddPending):
+            return replace(self, pending=_added(self.pending, change.shape, change.item))
+        if isinstance(change, ChangeLimit):
+            return self._with_limit(change.limit)
+        if isinstance(change, AddDevices):
+            flavors = {**self.flavors, **{flavor.name: flavor for flavor in change.flavors}}
+            return replace(self, nodes={**self.nodes, change.node.id: change.node}, flavors=flavors)
+        node = replace(self.nodes[change.node_id], schedulable=False)
+        return replace(self, nodes={**self.nodes, node.id: node})
+
+    def _with_limit(self, limit: Limit) -> Snapshot:
+        tree = self.trees[limit.tree].with_limit(limit)
+        charged: list[RunningView | HoldView] = [*self.running.values(), *self.holds.values()]
+        own = [
+            (item.node, item.subject, item.quantity)
+            for attempt in charged
+            for item in attempt.charges
+            if item.tree == limit.tree
+        ]
+        usage = {**self.usage, limit.tree: total_usage(tree, own)}
+        return replace(self, trees={**self.trees, limit.tree: tree}, usage=usage)
+
+
+def _added(pending: tuple[ShapeGroup, ...], shape: Shape, item: PendingItem) -> tuple[ShapeGroup, ...]:
+    groups = list(pending)
+    for index, group in enumerate(groups):
+        if group.shape.key == shape.key:
+            heads = sorted((*group.heads, item), key=lambda head: (head.submitted, head.workload_id))
+            groups[index] = replace(group, heads=tuple(heads), count=group.count + 1)
+            return tuple(groups)
+    return (*groups, ShapeGroup(shape, (item,), 1))
+
+
+class _Draft:
+    """Copies of what `apply` changes."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.base = snapshot
+        self.nodes = dict(snapshot.nodes)
+        self.running = dict(snapshot.running)
+        self.holds = dict(snapshot.holds)
+        self.usage = {name: dict(snapshot.usage.get(name, {})) for name in snapshot.trees}
+        self.left: set[int] = set()  # attempts that no longer wait
+        self.back: list[HoldView] = []
+
+    def drop_holds(self, decisions: Decisions) -> None:
+        for dropped in decisions.dropped_holds:
+            hold = self.holds.pop(dropped.attempt_id)
+            self._charge(dropped.charges, -1)
+            if dropped.cause is not DropCause.VANISHED:
+                self.back.append(hold)
+
+    def place(self, decisions: Decisions) -> None:
+        shapes = {group.shape.key: group.shape for group in self.base.pending}
+        shapes.update((hold.shape.key, hold.shape) for hold in self.base.holds.values())
+        for placed in decisions.placements:
+            shape = shapes[placed.shape_key]
+            self.left.add(placed.attempt_id)
+            self.running[placed.attempt_id] = RunningView(
+                placed.attempt_id, placed.workload_id, shape.key, shape.queue, shape.project, shape.priority,
+                decisions.now, placed.members, placed.charges, shape.preemptible,
+            )
+            if placed.from_hold:
+                del self.holds[placed.attempt_id]
+            else:
+                self._charge(placed.charges, 1)
+            self._take(placed.members)
+
+    def hold(self, decisions: Decisions) -> None:
+        for hold in decisions.holds:
+            self.left.add(hold.attempt_id)
+            self.holds[hold.attempt_id] = hold
+            self._charge(hold.charges, 1)
+
+    def _charge(self, charges: Iterable[Charge], sign: int) -> None:
+        for item in charges:
+            tree = self.base.trees.get(item.tree)
+            if tree is None or item.node not in tree.nodes:
+                continue
+            usage = self.usage[item.tree]
+            for node, subject, delta in charge(tree, usage, item.node, item.subject, sign * item.quantity):
+                usage[node, subject] = usage.get((node, subject), 0) + delta
+
+    def _take(self, members: tuple[MemberPlan, ...]) -> None:
+        for member in members:
+            node = self.nodes[member.node_id]
+            for allocation in member.allocations:
+                node = _taken(node, allocation)
+            self.nodes[member.node_id] = node
+
+    def finish(self) -> Snapshot:
+        pending = tuple(_without(group, self.left) for group in self.base.pending)
+        for hold in self.back:
+            if hold.attempt_id not in self.left:
+                pending = _added(pending, hold.shape, hold.item)
+        pending = tuple(group for group in pending if group.count > 0)
+        return replace(
+            self.base,
+            nodes=self.nodes,
+            running=self.running,
+            holds=self.holds,
+            usage=self.usage,
+            pending=pending,
+        )
+
+
+def _without(group: ShapeGroup, left: set[int]) -> ShapeGroup:
+    heads = tuple(head for head in group.heads if head.attempt_id not in left)
+    gone = len(group.heads) - len(heads)
+    return replace(group, heads=heads, count=group.count - gone) if gone else group
+
+
+def _taken(node: NodeView, allocation: AllocationPlan) -> NodeView:
+    if allocation.flavor in node.accelerators:
+        free = _devices_without(node.accelerators[allocation.flavor], allocation)
+        return replace(node, accelerators={**node.accelerators, allocation.flavor: free})
+    slots = tuple(
+        replace(slot, free=slot.free - allocation.quantity) if _is_slot(slot, allocation) else slot
+        for slot in node.slots
+    )
+    return replace(node, slots=slots)
+
+
+def _is_slot(slot: Slot, allocation: AllocationPlan) -> bool:
+    return (slot.device_id, slot.flavor, slot.device_class) == (
+        allocation.device_id, allocation.flavor, allocation.device_class
+    )
+
+
+def _devices_without(free: FreeDevices, allocation: AllocationPlan) -> FreeDevices:
+    device, quantity = allocation.device_id, allocation.quantity
+    if device in free.whole:
+        whole = tuple(other for other in free.whole if other != device)
+        left = (PartDevice(device, WHOLE - quantity, allocation.share_kind),) if quantity < WHOLE else ()
+        return FreeDevices(whole, free.partial + left)
+    partial = tuple(
+        replace(part, remaining=part.remaining - quantity) if part.device_id == device else part
+        for part in free.partial
+    )
+    return FreeDevices(free.whole, tuple(part for part in partial if part.remaining > 0))

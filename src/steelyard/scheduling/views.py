@@ -1,0 +1,149 @@
+"""What a snapshot is made of: nodes with what is free, work that runs, waits or has a hold.
+
+All of it is frozen; mappings are treated as immutable. Quantities are integers in the class's unit
+(milli-devices, milli-cores, MiB), times microseconds UTC. A whole accelerator is 1000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from steelyard.model.resources import DeviceClass, ShareKind
+from steelyard.model.workloads import MemberPlan, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one attempt asks of its own node of a tree; what flows up follows from the tree."""
+
+    tree: str
+    node: str
+    subject: str  # a class (`gpu`) or `flavor/NAME`
+    quantity: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartDevice:
+    """A shared accelerator with something left, or a device smaller than a whole one."""
+
+    device_id: int
+    remaining: int
+    share_kind: ShareKind = ShareKind.TIME_SLICED
+
+
+@dataclass(frozen=True, slots=True)
+class FreeDevices:
+    """Accelerators of one flavor on one node that nobody holds: entirely, and in part."""
+
+    whole: tuple[int, ...] = ()
+    partial: tuple[PartDevice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """CPU or memory of a node; `free` is what nobody holds."""
+
+    device_id: int | None
+    flavor: str
+    device_class: DeviceClass
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node as it is now. What a hold keeps is not taken off here; `decide` does that.
+
+    `totals` is what the node has by flavor, held or not, cordoned or not; it serves "could it ever
+    fit" and the limits shown in reasons. `unavailable` are devices that are not offered even when
+    nobody holds them (unhealthy, quarantined): they must not be among the free ones.
+    """
+
+    id: int
+    name: str
+    cluster: str
+    schedulable: bool = True
+    labels: Mapping[str, str] = field(default_factory=dict)
+    accelerators: Mapping[str, FreeDevices] = field(default_factory=dict)  # by flavor
+    slots: tuple[Slot, ...] = ()
+    totals: Mapping[str, int] = field(default_factory=dict)  # by flavor
+    unavailable: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorView:
+    """Interchangeable devices of one pool in one cluster. CPU and memory have flavors, too."""
+
+    name: str
+    device_class: DeviceClass
+    cluster: str
+    pool: str | None = None
+    model: str | None = None
+    family: str | None = None
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """When a cluster was last observed (µs; None: never) and whether its engine answers."""
+
+    name: str
+    observed_at: int | None
+    reachable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PendingItem:
+    """A waiting attempt. `submitted` is the workload's first submit time and stays over requeues."""
+
+    workload_id: int
+    attempt_id: int
+    submitted: int
+    eligible_at: int = 0
+    not_before: int = 0  # back-off: not looked at earlier
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeGroup:
+    """Waiting attempts of one shape: the first of them in order, and how many there are in all."""
+
+    shape: Shape
+    heads: tuple[PendingItem, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunningView:
+    """An attempt that holds devices, from placed until its release is proven (or quarantined)."""
+
+    attempt_id: int
+    workload_id: int
+    shape_key: str
+    queue: str
+    project: str
+    priority: int
+    placed_at: int
+    members: tuple[MemberPlan, ...]
+    charges: tuple[Charge, ...]
+    preemptible: bool = True
+    stopping: bool = False  # stopping or releasing
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldView:
+    """The place kept for an attempt in phase `reserved` while its victims stop.
+
+    Its charges are part of the usage (the phase is charged). `alive` is False when the attempt has
+    meanwhile left (cancelled): the hold is then dropped.
+    """
+
+    attempt_id: int
+    workload_id: int
+    shape: Shape
+    item: PendingItem
+    members: tuple[MemberPlan, ...]
+    charges: tuple[Charge, ...]
+    victims: tuple[int, ...]  # attempts whose end it waits for
+    since: int
+    alive: bool = True
