@@ -1,0 +1,318 @@
+"""Declared documents: from what a person wrote to frozen values, strictly.
+
+Unknown keys are refused with their path (`spec.limits[0].foo`), names, quantities and list lengths are
+bounded. Nothing here looks at other objects: `services.references` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from steelyard.engines.simulated.spec import parse_simulation
+from steelyard.model.errors import InvalidError
+from steelyard.model.organisation import RoleName
+from steelyard.model.policy import OnExceed
+from steelyard.model.resources import DeviceClass, EngineKind
+from steelyard.model.workloads import WorkloadKind
+from steelyard.services.kinds import (
+    FLAVOR_PREFIX,
+    ROUTING_NAME,
+    BindingSpec,
+    ClusterSpec,
+    CohortSpec,
+    FlavorSpec,
+    HardLimitSpec,
+    Kind,
+    LimitSpec,
+    NamespaceSpec,
+    PoolSpec,
+    PriorityClassSpec,
+    ProjectSpec,
+    QueueSpec,
+    QuotaSpec,
+    RouteSpec,
+    RoutingSpec,
+    Spec,
+    TeamSpec,
+    TemplateSpec,
+    amount_unit,
+)
+from steelyard.services.reading import DocumentReader, shown
+from steelyard.services.workload_document import check_template_body
+
+MAX_DOCUMENTS = 2000
+MAX_PRIORITY = 1_000_000_000
+MAX_LIMITS = 64
+MAX_ROUTES = 1000
+MAX_SPEC_BYTES = 4 * 1024 * 1024
+_ENGINES = (EngineKind.LOCAL, EngineKind.SIMULATED)
+_WHOLE_INSTALLATION = frozenset({RoleName.ADMINISTRATOR, RoleName.AUDITOR})
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A declared object. `body` is the normal form of its spec, `digest` the SHA-256 of kind, name,
+    labels and body."""
+
+    kind: Kind
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    spec: Spec
+    body: dict[str, Any] = field(compare=False)
+    digest: str = field(compare=False)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(kind, name)."""
+        return self.kind.value, self.name
+
+
+def parse_documents(raw: object) -> list[Document]:
+    """All documents of a list. Raises InvalidError; `document` in its parameters says which, from 0."""
+    if not isinstance(raw, list):
+        raise InvalidError("field-invalid", path="documents", expected="list")
+    if len(raw) > MAX_DOCUMENTS:
+        raise InvalidError("field-out-of-bounds", path="documents", low=0, high=MAX_DOCUMENTS)
+    found: dict[tuple[str, str], Document] = {}
+    for index, entry in enumerate(raw):
+        try:
+            document = parse_document(entry)
+        except InvalidError as error:
+            raise InvalidError(error.code, **{**error.params, "document": index}) from None
+        if document.key in found:
+            raise InvalidError(
+                "document-doubled", document=index, kind=document.kind.value, name=document.name
+            )
+        found[document.key] = document
+    return list(found.values())
+
+
+def parse_document(raw: object) -> Document:
+    """One document: kind, metadata {name, labels?}, spec. Raises InvalidError."""
+    outer = _outer(raw)
+    kind = _kind(outer.text("kind"))
+    metadata = outer.reader("metadata")
+    name, labels = metadata.name("name"), metadata.labels()
+    metadata.finish()
+    reader = outer.reader("spec")
+    outer.finish()
+    spec = _PARSERS[kind](reader)
+    reader.finish()
+    if kind is Kind.ROUTING and name != ROUTING_NAME:
+        raise InvalidError("field-invalid", path="metadata.name", expected=ROUTING_NAME)
+    return make_document(kind, name, labels, spec)
+
+
+def make_document(kind: Kind, name: str, labels: tuple[tuple[str, str], ...], spec: Spec) -> Document:
+    """A document of parsed parts."""
+    body = spec.to_spec()
+    try:
+        text = json.dumps([kind.value, name, list(labels), body], sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError):
+        raise InvalidError("field-invalid", path="spec", expected="plain values") from None
+    if len(text) > MAX_SPEC_BYTES:
+        raise InvalidError("field-out-of-bounds", path="spec", low=0, high=MAX_SPEC_BYTES)
+    return Document(kind, name, labels, spec, body, sha256(text.encode()).hexdigest())
+
+
+def stored_document(kind: str, name: str, labels: dict[str, str], body: dict[str, Any]) -> Document:
+    """A document as it stands in the store. What was accepted once is read by the same parser."""
+    return parse_document({"kind": kind, "metadata": {"name": name, "labels": labels}, "spec": body})
+
+
+def _outer(raw: object) -> DocumentReader:
+    if not isinstance(raw, dict) or any(not isinstance(key, str) for key in raw):
+        raise InvalidError("field-invalid", path="document", expected="mapping")
+    return _TopReader(raw, "")
+
+
+class _TopReader(DocumentReader):
+    """The outermost mapping: its keys have no prefix."""
+
+    def at(self, key: str) -> str:
+        return key
+
+
+def _kind(text: str) -> Kind:
+    if text not in {kind.value for kind in Kind}:
+        raise InvalidError("kind-unknown", kind=shown(text))
+    return Kind(text)
+
+
+# --- resources ------------------------------------------------------------------------------------
+def _cluster(reader: DocumentReader) -> ClusterSpec:
+    engine = reader.choice("engine", EngineKind)
+    if engine not in _ENGINES:
+        expected = " | ".join(item.value for item in _ENGINES)
+        raise InvalidError("field-invalid", path=reader.at("engine"), expected=expected)
+    reserve: list[tuple[DeviceClass, int]] = []
+    if reader.has("reserve"):
+        inner = reader.reader("reserve")
+        for device_class in (DeviceClass.CPU, DeviceClass.MEMORY):
+            amount = inner.amount(device_class.value, device_class.value, 0)
+            reserve += [(device_class, amount)] if amount else []
+        inner.finish()
+    simulation = None
+    if engine is EngineKind.SIMULATED:
+        simulation = reader.take("simulation")
+        parse_simulation(simulation, reader.at("simulation"))
+    return ClusterSpec(engine, tuple(reserve), simulation, reader.optional_text("owner"))
+
+
+def _pool(reader: DocumentReader) -> PoolSpec:
+    selector = reader.reader("selector")
+    labels = selector.labels()
+    selector.finish()
+    flavors = []
+    for inner in reader.readers("flavors", 64):
+        flavor = FlavorSpec(
+            inner.name("name"),
+            inner.choice("class", DeviceClass),
+            inner.optional_text("model", limit=63),
+            inner.optional_text("family", limit=63),
+        )
+        inner.finish()
+        flavors.append(flavor)
+    names = [flavor.name for flavor in flavors]
+    if len(set(names)) != len(names):
+        raise InvalidError("field-invalid", path=reader.at("flavors"), expected="entries without doubles")
+    return PoolSpec(
+        reader.name("cluster"),
+        labels,
+        tuple(flavors),
+        reader.optional_text("purpose"),
+        reader.optional_text("owner"),
+    )
+
+
+# --- organisation ---------------------------------------------------------------------------------
+def _team(reader: DocumentReader) -> TeamSpec:
+    return TeamSpec(reader.optional_text("displayName"), reader.optional_text("owner"))
+
+
+def _project(reader: DocumentReader) -> ProjectSpec:
+    return ProjectSpec(reader.name("team"), reader.optional_text("displayName"))
+
+
+def _namespace(reader: DocumentReader) -> NamespaceSpec:
+    return NamespaceSpec(
+        reader.name("project"), reader.optional_name("environment"), reader.optional_text("costCentre")
+    )
+
+
+def _binding(reader: DocumentReader) -> BindingSpec:
+    spec = BindingSpec(reader.name("user"), reader.choice("role", RoleName), reader.optional_name("project"))
+    if spec.project is not None and spec.role in _WHOLE_INSTALLATION:
+        raise InvalidError("role-not-of-a-project", path=reader.at("project"), role=spec.role.value)
+    return spec
+
+
+# --- policy ---------------------------------------------------------------------------------------
+def _subject(reader: DocumentReader) -> str:
+    if reader.has("class") == reader.has("flavor"):
+        raise InvalidError("field-invalid", path=reader.path, expected="class | flavor")
+    if reader.has("class"):
+        return reader.choice("class", DeviceClass).value
+    return FLAVOR_PREFIX + reader.name("flavor")
+
+
+def _limits(reader: DocumentReader) -> tuple[LimitSpec, ...]:
+    found = []
+    for inner in reader.readers("limits", MAX_LIMITS):
+        subject = _subject(inner)
+        unit = amount_unit(subject)
+        limit = LimitSpec(
+            subject,
+            inner.amount("nominal", unit),
+            inner.optional_amount("borrowingLimit", unit),
+            inner.optional_amount("lendingLimit", unit),
+        )
+        inner.finish()
+        found.append(limit)
+    _unique_subjects(reader, [limit.subject for limit in found])
+    return tuple(found)
+
+
+def _unique_subjects(reader: DocumentReader, subjects: list[str]) -> None:
+    if len(set(subjects)) != len(subjects):
+        raise InvalidError("field-invalid", path=reader.at("limits"), expected="entries without doubles")
+
+
+def _cohort(reader: DocumentReader) -> CohortSpec:
+    return CohortSpec(reader.optional_name("parent"), _limits(reader))
+
+
+def _queue(reader: DocumentReader) -> QueueSpec:
+    return QueueSpec(
+        reader.optional_name("cohort"),
+        reader.optional_text("owner"),
+        reader.flag("stopped"),
+        _limits(reader),
+    )
+
+
+def _quota(reader: DocumentReader) -> QuotaSpec:
+    levels = [level for level in ("team", "project", "namespace") if reader.has(level)]
+    if len(levels) != 1:
+        raise InvalidError("field-invalid", path=reader.path, expected="team | project | namespace")
+    target = reader.name(levels[0])
+    limits = []
+    for inner in reader.readers("limits", MAX_LIMITS):
+        subject = _subject(inner)
+        hard = inner.amount("hard", amount_unit(subject))
+        limits.append(HardLimitSpec(subject, hard, inner.choice("onExceed", OnExceed, OnExceed.WAIT)))
+        inner.finish()
+    if not limits:
+        raise InvalidError("field-missing", path=reader.at("limits"))
+    _unique_subjects(reader, [limit.subject for limit in limits])
+    return QuotaSpec(levels[0], target, tuple(limits))
+
+
+def _priority_class(reader: DocumentReader) -> PriorityClassSpec:
+    return PriorityClassSpec(reader.integer("value", None, low=-MAX_PRIORITY, high=MAX_PRIORITY))
+
+
+def _routing(reader: DocumentReader) -> RoutingSpec:
+    routes = []
+    for inner in reader.readers("routes", MAX_ROUTES):
+        kind = inner.choice("kind", WorkloadKind) if inner.has("kind") else None
+        route = RouteSpec(
+            inner.name("queue"),
+            inner.name("priorityClass"),
+            inner.optional_name("project"),
+            kind,
+            inner.optional_name("environment"),
+        )
+        inner.finish()
+        routes.append(route)
+    return RoutingSpec(tuple(routes))
+
+
+def _template(reader: DocumentReader) -> TemplateSpec:
+    version = reader.take("version")
+    if isinstance(version, int) and not isinstance(version, bool) and 0 <= version < 10**9:
+        version = str(version)
+    version = DocumentReader({"version": version}, reader.path).text("version", limit=63)
+    body = reader.take("spec")
+    check_template_body(body, reader.at("spec"))
+    return TemplateSpec(version, body)
+
+
+_PARSERS: dict[Kind, Callable[[DocumentReader], Spec]] = {
+    Kind.CLUSTER: _cluster,
+    Kind.POOL: _pool,
+    Kind.TEAM: _team,
+    Kind.PROJECT: _project,
+    Kind.NAMESPACE: _namespace,
+    Kind.PRIORITY_CLASS: _priority_class,
+    Kind.COHORT: _cohort,
+    Kind.QUEUE: _queue,
+    Kind.QUOTA: _quota,
+    Kind.ROUTING: _routing,
+    Kind.TEMPLATE: _template,
+    Kind.BINDING: _binding,
+}

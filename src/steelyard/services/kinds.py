@@ -1,0 +1,309 @@
+"""The kinds of declared documents as frozen values, and how each is written back as a document.
+
+Quantities are integers in their unit. `to_spec` gives the normal form of a spec: keys that hold nothing
+are left out, quantities are written so that reading them gives the same integer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from steelyard.model.organisation import RoleName
+from steelyard.model.policy import OnExceed
+from steelyard.model.resources import DeviceClass, EngineKind
+from steelyard.model.workloads import WorkloadKind
+from steelyard.services.reading import write_amount
+
+SpecBody: TypeAlias = dict[str, Any]
+FLAVOR_PREFIX = "flavor/"
+ROUTING_NAME = "default"
+
+
+class Kind(StrEnum):
+    """Kinds that are declared, in the order in which they are applied and exported."""
+
+    CLUSTER = "Cluster"
+    POOL = "Pool"
+    TEAM = "Team"
+    PROJECT = "Project"
+    NAMESPACE = "Namespace"
+    PRIORITY_CLASS = "PriorityClass"
+    COHORT = "Cohort"
+    QUEUE = "Queue"
+    QUOTA = "Quota"
+    ROUTING = "Routing"
+    TEMPLATE = "Template"
+    BINDING = "Binding"
+
+
+APPLY_ORDER: dict[Kind, int] = {kind: index for index, kind in enumerate(Kind)}
+
+
+def given(**values: Any) -> SpecBody:
+    """The keys that hold something."""
+    return {key: value for key, value in values.items() if value is not None and value != [] and value != {}}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """`simulation` is the declared mapping itself; engines.simulated.spec reads it."""
+
+    engine: EngineKind
+    reserve: tuple[tuple[DeviceClass, int], ...] = ()
+    simulation: dict[str, Any] | None = None
+    owner: str | None = None
+
+    def to_spec(self) -> SpecBody:
+        """The document's spec."""
+        reserve = {kind.value: write_amount(kind, amount) for kind, amount in self.reserve}
+        return given(engine=self.engine.value, reserve=reserve, simulation=self.simulation, owner=self.owner)
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorSpec:
+    """Interchangeable devices of one pool."""
+
+    name: str
+    device_class: DeviceClass
+    model: str | None = None
+    family: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSpec:
+    """Nodes of a cluster chosen by labels; an empty selector chooses all."""
+
+    cluster: str
+    selector: tuple[tuple[str, str], ...] = ()
+    flavors: tuple[FlavorSpec, ...] = ()
+    purpose: str | None = None
+    owner: str | None = None
+
+    def to_spec(self) -> SpecBody:
+        """The document's spec."""
+        flavors = [
+            given(name=f.name, **{"class": f.device_class.value}, model=f.model, family=f.family)
+            for f in self.flavors
+        ]
+        selector = {"labels": dict(self.selector)} if self.selector else None
+        return given(
+            cluster=self.cluster, selector=selector, purpose=self.purpose, owner=self.owner, flavors=flavors
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TeamSpec:
+    """A team; the top of the organisation."""
+
+    display_name: str | None = None
+    owner: str | None = None
+
+    def to_spec(self) -> SpecBody:
+        """The document's spec."""
+        return given(displayName=self.display_name, owner=self.owner)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSpec:
+    """A project of a team."""
+
+    team: str
+    display_name: str | None = None
+
+    def to_spec(self) -> SpecBody:
+        """The document's spec."""
+        return given(team=self.team, displayName=self.display_name)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceSpec:
+    """A namespace of a project."""
+
+    project: str
+    environment: str | None = None
+    cost_centre: str | None = None
+
+    def to_spec(self) -> SpecBody:
+        """The document's spec."""
+        return given(project=self.project, environment=self.environment, costCentre=self.cost_centre)
+
+
+@dataclass(frozen=True, slots=True)
+class BindingSpec:
+    """A role for a user, on a project or (None) on the whole installation."""
+
+    user: str
+    role: RoleName
+    project: str | None = None
+
+    def to_spec(self) -> SpecBody:
+        """The document's spec."""
+        return given(user=self.user, role=self.role.value, project=self.project)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSpec:
+    """A limit of a queue or cohort. `subject` is a class or `flavor/NAME`."""
+
+    subject: str
+    nominal: int
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+    def to_spec(self) -> SpecBody:
+        """The entry of the document's list."""
+        unit = amount_unit(self.subject)
+        return given(
+            **subject_key(self.subject),
+            nominal=write_amount(unit, self.nominal),
+            borrowingLimit=None if self.borrowing_limit is None else write_amount(unit, self.borrowing_limit),
+            lendingLimit=None if self.lending_limit is None else write_amount(unit, self.lending_limit),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CohortSpec:
+    """A group of queues that lend to each other."""
+
+    parent: str | None = None
+    limits: tuple[LimitSpec, ...] = ()
+
+    def to_spec(self) -> SpecBody:
+        """The document's spec."""
+        return given(parent=self.parent, limits=[limit.to_spec() for limit in self.limits])
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSpec:
+    """A queue; `stopped` admits nothing new."""
+
+    cohort: str | None = None
+    owner: str | None = None
+    stopped: bool = False
+    limits: tuple[LimitSpec, ...] = ()
+
+    def to_spec(self) -> SpecBody:
+        """The document's spec."""
+        return given(
+            cohort=self.cohort,
+            owner=self.owner,
+            stopped=True if self.stopped else None,
+            limits=[limit.to_spec() for limit in self.limits],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HardLimitSpec:
+    """At most `hard` of a subject."""
+
+    subject: str
+    hard: int
+    on_exceed: OnExceed = OnExceed.WAIT
+
+    def to_spec(self) -> SpecBody:
+        """The entry of the document's list."""
+        hard = write_amount(amount_unit(self.subject), self.hard)
+        return {**subject_key(self.subject), "hard": hard, "onExceed": self.on_exceed.value}
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSpec:
+    """Hard limits of one team, project or namespace (`level`)."""
+
+    level: str
+    target: str
+    limits: tuple[HardLimitSpec, ...]
+
+    @property
+    def node(self) -> str:
+        """Its node in the organisation tree."""
+        return f"{self.level}/{self.target}"
+
+    def to_spec(self) -> SpecBody:
+        """The document's spec."""
+        return {self.level: self.target, "limits": [limit.to_spec() for limit in self.limits]}
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClassSpec:
+    """A named priority; higher goes first."""
+
+    value: int
+
+    def to_spec(self) -> SpecBody:
+        """The document's spec."""
+        return {"value": self.value}
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSpec:
+    """One line of the routing; None matches everything."""
+
+    queue: str
+    priority_class: str
+    project: str | None = None
+    kind: WorkloadKind | None = None
+    environment: str | None = None
+
+    def to_spec(self) -> SpecBody:
+        """The entry of the document's list."""
+        return given(
+            project=self.project,
+            kind=None if self.kind is None else self.kind.value,
+            environment=self.environment,
+            queue=self.queue,
+            priorityClass=self.priority_class,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingSpec:
+    """The routes in order; the first that matches wins."""
+
+    routes: tuple[RouteSpec, ...]
+
+    def to_spec(self) -> SpecBody:
+        """The document's spec."""
+        return {"routes": [route.to_spec() for route in self.routes]}
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSpec:
+    """Defaults that are merged beneath a workload's spec."""
+
+    version: str
+    body: dict[str, Any]
+
+    def to_spec(self) -> SpecBody:
+        """The document's spec."""
+        return {"version": self.version, "spec": self.body}
+
+
+Spec: TypeAlias = (
+    ClusterSpec
+    | PoolSpec
+    | TeamSpec
+    | ProjectSpec
+    | NamespaceSpec
+    | BindingSpec
+    | CohortSpec
+    | QueueSpec
+    | QuotaSpec
+    | PriorityClassSpec
+    | RoutingSpec
+    | TemplateSpec
+)
+
+
+def amount_unit(subject: str) -> str:
+    """The class in whose unit a subject is counted: flavors count devices or cores (both milli)."""
+    return DeviceClass.OTHER.value if subject.startswith(FLAVOR_PREFIX) else subject
+
+
+def subject_key(subject: str) -> SpecBody:
+    """`{class: gpu}` or `{flavor: NAME}`."""
+    if subject.startswith(FLAVOR_PREFIX):
+        return {"flavor": subject.removeprefix(FLAVOR_PREFIX)}
+    return {"class": subject}

@@ -1,0 +1,146 @@
+"""How declared documents are read: the strict reader of mappings, with what only documents have in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from steelyard.engines.simulated.reader import MAX_TEXT, Reader
+from steelyard.model.errors import InvalidError
+from steelyard.model.resources import DeviceClass
+from steelyard.model.units import MAX_QUANTITY, parse_duration, parse_quantity
+
+E = TypeVar("E", bound=StrEnum)
+
+MAX_ITEMS = 1000
+MAX_LABELS = 64
+NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,61}[a-z0-9])?")
+_LABEL_KEY = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?")
+
+
+class DocumentReader(Reader):
+    """A mapping of a declared document. Raises InvalidError with the path of what is wrong."""
+
+    def name(self, key: str) -> str:
+        """A required object name: `[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?`."""
+        return check_name(self._left.pop(key, None), self.at(key))
+
+    def optional_name(self, key: str) -> str | None:
+        """An object name, or None where the key is not given or null."""
+        return self.name(key) if self._left.get(key) is not None else self.take(key)
+
+    def choice(self, key: str, kind: type[E], default: E | None = None) -> E:
+        """A word of a closed list. Without a default it is required."""
+        value = self.text(key, default.value if default is not None else None)
+        if value not in {item.value for item in kind}:
+            raise InvalidError(
+                "field-invalid", path=self.at(key), expected=" | ".join(item.value for item in kind)
+            )
+        return kind(value)
+
+    def amount(self, key: str, resource: str, default: int | None = None) -> int:
+        """A quantity in the resource's unit, zero allowed."""
+        raw = self._left.pop(key, None)
+        if raw is None and default is not None:
+            return default
+        if raw is None:
+            raise InvalidError("field-missing", path=self.at(key))
+        return read_amount(raw, resource, self.at(key))
+
+    def optional_amount(self, key: str, resource: str) -> int | None:
+        """A quantity, or None where the key is not given or null."""
+        return self.amount(key, resource) if self._left.get(key) is not None else self.take(key)
+
+    def span(self, key: str, default: int | None, *, longest: int) -> int | None:
+        """A positive duration in µs, at most `longest`; the default where the key is not given or null."""
+        raw = self._left.pop(key, None)
+        if raw is None:
+            return default
+        value = self._within(key, lambda: parse_duration(raw))
+        if value > longest:
+            raise InvalidError("field-out-of-bounds", path=self.at(key), low=1, high=longest)
+        return value
+
+    def reader(self, key: str) -> DocumentReader:
+        """The mapping below a key; an empty one where the key is not given or null."""
+        raw = self._left.pop(key, None)
+        return DocumentReader({} if raw is None else raw, self.at(key))
+
+    def readers(self, key: str, limit: int = MAX_ITEMS) -> list[DocumentReader]:
+        """The mappings of a list."""
+        return [DocumentReader(raw, path) for raw, path in self.items(key, limit)]
+
+    def names(self, key: str, limit: int = MAX_ITEMS) -> tuple[str, ...]:
+        """A list of object names without doubles."""
+        found = tuple(check_name(raw, path) for raw, path in self.items(key, limit))
+        self._unique(key, found)
+        return found
+
+    def texts(self, key: str, limit: int = MAX_ITEMS, length: int = MAX_TEXT) -> tuple[str, ...]:
+        """A list of printable texts without doubles."""
+        found = []
+        for raw, path in self.items(key, limit):
+            if not isinstance(raw, str) or not 0 < len(raw) <= length or not raw.isprintable():
+                raise InvalidError("field-invalid", path=path, expected="text")
+            found.append(raw)
+        self._unique(key, found)
+        return tuple(found)
+
+    def labels(self, key: str = "labels") -> tuple[tuple[str, str], ...]:
+        """Labels, sorted by key."""
+        inner = self.reader(key)
+        keys = inner.left()
+        if len(keys) > MAX_LABELS:
+            raise InvalidError("field-out-of-bounds", path=self.at(key), low=0, high=MAX_LABELS)
+        for label in keys:
+            if not _LABEL_KEY.fullmatch(label):
+                raise InvalidError("field-invalid", path=inner.at(shown(label)), expected="label")
+        return tuple(sorted((label, inner.text(label)) for label in keys))
+
+    def _unique(self, key: str, found: Iterable[str]) -> None:
+        listed = list(found)
+        if len(set(listed)) != len(listed):
+            raise InvalidError("field-invalid", path=self.at(key), expected="entries without doubles")
+
+
+def shown(value: object) -> str:
+    """A short, printable form of anything, for error parameters."""
+    text = value[:60] if isinstance(value, str) else str(type(value).__name__)
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def check_name(raw: object, path: str) -> str:
+    """The name. Raises InvalidError `name-invalid` with at most 60 characters of what was given."""
+    if raw is None:
+        raise InvalidError("field-missing", path=path)
+    if not isinstance(raw, str) or len(raw) > 63 or not NAME.fullmatch(raw):
+        raise InvalidError("name-invalid", path=path, name=shown(raw))
+    return raw
+
+
+def read_amount(raw: object, resource: str, path: str) -> int:
+    """A quantity, zero allowed, in the resource's unit. Raises InvalidError with the path."""
+    try:
+        return parse_quantity(resource, raw)
+    except InvalidError as error:
+        raise InvalidError(error.code, path=path, **error.params) from None
+
+
+def write_amount(resource: str, quantity: int) -> int | str:
+    """The form that `read_amount` reads back to the same quantity: `2`, `500m`; MiB for memory."""
+    if resource == DeviceClass.MEMORY or quantity > MAX_QUANTITY:
+        return quantity
+    whole, milli = divmod(quantity, 1000)
+    return f"{quantity}m" if milli else whole
+
+
+def deep_merge(below: Any, above: Any) -> Any:
+    """`above` laid over `below`: mappings merge key by key, everything else is replaced."""
+    if not isinstance(below, dict) or not isinstance(above, dict):
+        return above
+    merged = dict(below)
+    for key, value in above.items():
+        merged[key] = deep_merge(below[key], value) if key in below else value
+    return merged

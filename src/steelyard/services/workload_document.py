@@ -1,0 +1,247 @@
+"""Workload documents: template merged beneath, then read strictly into a `WorkloadSpec`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any
+
+from steelyard.engines.simulated.reader import Reader
+from steelyard.model.errors import InvalidError
+from steelyard.model.resources import ACCELERATORS, DeviceClass
+from steelyard.model.units import DAY, HOUR, MINUTE
+from steelyard.model.workloads import (
+    MemberRequest,
+    Probe,
+    RestartPolicy,
+    Role,
+    WorkloadKind,
+    WorkloadSpec,
+)
+from steelyard.services.reading import NAME, DocumentReader, deep_merge, shown
+
+#: (name, version or None for the newest) → (version, spec) or None where there is no such template.
+TemplateLookup = Callable[[str, str | None], tuple[str, dict[str, Any]] | None]
+
+MAX_ROLES = 32
+MAX_COUNT = 10_000
+MAX_MEMBERS = 20_000
+MAX_COMMAND = 256
+MAX_ARGUMENT = 32_768
+MAX_ENV = 256
+MAX_ATTEMPTS = 100
+MAX_PATHS = 64
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_KEYS = frozenset(
+    {
+        "kind",
+        "queue",
+        "priorityClass",
+        "template",
+        "timeLimit",
+        "grace",
+        "restart",
+        "maxAttempts",
+        "hold",
+        "preemptible",
+        "artifacts",
+        "roles",
+    }
+)
+_DEFAULT = WorkloadSpec("", "", WorkloadKind.BATCH, ())
+_PROBE = Probe()
+
+
+class _TopReader(DocumentReader):
+    """The outermost mapping: its keys have no prefix."""
+
+    def at(self, key: str) -> str:
+        return key
+
+
+def parse_workload(raw: object, template_lookup: TemplateLookup) -> WorkloadSpec:
+    """The workload that a document asks for. Raises InvalidError with the path of what is wrong, and
+    `template-unknown` where the named template (NAME or NAME@VERSION) is not there."""
+    outer = _TopReader(raw, "document")
+    if outer.text("kind") != "Workload":
+        raise InvalidError("field-invalid", path="kind", expected="Workload")
+    metadata = outer.reader("metadata")
+    name, namespace, labels = metadata.name("name"), metadata.name("namespace"), metadata.labels()
+    metadata.finish()
+    body = outer.take("spec")
+    outer.finish()
+    template = None
+    if isinstance(body, dict) and body.get("template") is not None:
+        template, below = _template(body["template"], template_lookup)
+        body = deep_merge(below, {key: value for key, value in body.items() if key != "template"})
+    return _spec(name, namespace, labels, template, DocumentReader(body, "spec"))
+
+
+def check_template_body(raw: object, path: str) -> None:
+    """A template's spec: a part of a workload's spec, so only its outline is checked here; what comes of
+    it is checked with each workload. Raises InvalidError."""
+    reader = DocumentReader(raw, path)
+    for key in reader.left():
+        if key not in _KEYS or key == "template":
+            raise InvalidError("field-unknown", path=reader.at(shown(key)))
+
+
+def _template(raw: object, lookup: TemplateLookup) -> tuple[str, dict[str, Any]]:
+    text = raw if isinstance(raw, str) and len(raw) <= 128 else ""
+    name, _, version = text.partition("@")
+    if not NAME.fullmatch(name):
+        raise InvalidError("field-invalid", path="spec.template", expected="NAME | NAME@VERSION")
+    found = lookup(name, version or None)
+    if found is None:
+        raise InvalidError("template-unknown", path="spec.template", name=shown(text))
+    return f"{name}@{found[0]}", found[1]
+
+
+def _spec(
+    name: str, namespace: str, labels: tuple[tuple[str, str], ...], template: str | None, r: DocumentReader
+) -> WorkloadSpec:
+    roles = tuple(_role(inner) for inner in r.readers("roles", MAX_ROLES))
+    if not roles:
+        raise InvalidError("field-missing", path="spec.roles")
+    names = [role.name for role in roles]
+    if len(set(names)) != len(names):
+        raise InvalidError("field-invalid", path="spec.roles", expected="entries without doubles")
+    if sum(role.count for role in roles) > MAX_MEMBERS:
+        raise InvalidError("field-out-of-bounds", path="spec.roles", low=1, high=MAX_MEMBERS)
+    spec = WorkloadSpec(
+        name=name,
+        namespace=namespace,
+        kind=r.choice("kind", WorkloadKind),
+        roles=roles,
+        queue=r.optional_name("queue"),
+        priority_class=r.optional_name("priorityClass"),
+        template=template,
+        time_limit=r.span("timeLimit", None, longest=366 * DAY),
+        grace=r.span("grace", _DEFAULT.grace, longest=HOUR) or 0,
+        restart=r.choice("restart", RestartPolicy, _DEFAULT.restart),
+        max_attempts=r.integer("maxAttempts", _DEFAULT.max_attempts, low=1, high=MAX_ATTEMPTS),
+        hold=r.flag("hold"),
+        labels=labels,
+        artifacts=tuple(
+            _inside(path, f"spec.artifacts[{index}]")
+            for index, path in enumerate(r.texts("artifacts", MAX_PATHS, 1024))
+        ),
+        preemptible=r.flag("preemptible") if r.has("preemptible") else True,
+    )
+    r.finish()
+    return spec
+
+
+def _role(r: DocumentReader) -> Role:
+    role = Role(
+        name=r.name("name"),
+        count=r.integer("count", 1, low=1, high=MAX_COUNT),
+        request=_request(r),
+        command=_command(r),
+        env=_env(r.reader("env")),
+        image=r.optional_text("image", limit=1024),
+        working_directory=_folder(r.optional_text("workingDirectory", limit=1024), r.at("workingDirectory")),
+        port=r.flag("port"),
+        probe=_probe(r.reader("probe")) if r.has("probe") else None,
+        requires=r.texts("requires", 256),
+        expect=_expect(r.reader("expect")),
+    )
+    r.finish()
+    return role
+
+
+def _request(r: DocumentReader) -> MemberRequest:
+    if not r.has("requests"):
+        raise InvalidError("field-missing", path=r.at("requests"))
+    inner = r.reader("requests")
+    amounts = []
+    for device_class in sorted(DeviceClass):
+        amount = inner.amount(device_class.value, device_class.value, 0)
+        if amount:
+            amounts.append((device_class, amount))
+    inner.finish()
+    if not amounts:
+        raise InvalidError("field-invalid", path=inner.path, expected="a quantity above zero")
+    if sum(device_class in ACCELERATORS for device_class, _ in amounts) > 1:
+        raise InvalidError("field-invalid", path=inner.path, expected="gpu | npu | other")
+    node_labels = r.labels("nodeLabels")
+    return MemberRequest(
+        tuple(amounts), r.names("flavors", 64), r.texts("models", 64), r.names("clusters", 64), node_labels
+    )
+
+
+def _command(r: DocumentReader) -> tuple[str, ...]:
+    found = []
+    for raw, path in r.items("command", MAX_COMMAND):
+        if not isinstance(raw, str) or len(raw) > MAX_ARGUMENT or "\0" in raw:
+            raise InvalidError("field-invalid", path=path, expected="text")
+        found.append(_sound(raw, path))
+    if not found or not found[0]:
+        raise InvalidError("field-missing", path=r.at("command"))
+    return tuple(found)
+
+
+def _env(r: DocumentReader) -> tuple[tuple[str, str], ...]:
+    found = []
+    keys = r.left()
+    if len(keys) > MAX_ENV:
+        raise InvalidError("field-out-of-bounds", path=r.path, low=0, high=MAX_ENV)
+    for key in sorted(keys):
+        value = r.take(key)
+        if not _ENV_NAME.fullmatch(key):
+            raise InvalidError("field-invalid", path=r.at(shown(key)), expected="name of a variable")
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str) or len(value) > MAX_ARGUMENT or "\0" in value:
+            raise InvalidError("field-invalid", path=r.at(key), expected="text")
+        found.append((key, _sound(value, r.at(key))))
+    return tuple(found)
+
+
+def _expect(r: DocumentReader) -> dict[str, str]:
+    found = {}
+    keys = r.left()
+    if len(keys) > 64:
+        raise InvalidError("field-out-of-bounds", path=r.path, low=0, high=64)
+    for key in sorted(keys):
+        value = r.take(key)
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        text = str(value) if isinstance(value, int) else value
+        found[key] = Reader({key: text}, r.path).text(key, limit=1000)
+    return found
+
+
+def _probe(r: DocumentReader) -> Probe:
+    path = r.text("path", _PROBE.path, limit=1024)
+    if not path.startswith("/"):
+        raise InvalidError("field-invalid", path=r.at("path"), expected="a path that begins with /")
+    interval = r.span("interval", _PROBE.interval, longest=10 * MINUTE) or _PROBE.interval
+    probe = Probe(path, interval, r.integer("failures", _PROBE.failures, low=1, high=1000))
+    r.finish()
+    return probe
+
+
+def _sound(text: str, path: str) -> str:
+    """Text that UTF-8 can hold."""
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidError("field-invalid", path=path, expected="text")
+    return text
+
+
+def _inside(text: str, path: str) -> str:
+    """A path below the work folder, as written there."""
+    pure = PurePosixPath(text)
+    if pure.is_absolute() or ".." in pure.parts or str(pure) == ".":
+        raise InvalidError("path-outside", path=path, value=shown(text))
+    return str(pure)
+
+
+def _folder(text: str | None, path: str) -> str | None:
+    """A working directory: absolute, or below the work folder."""
+    if text is None:
+        return None
+    if ".." in PurePosixPath(text).parts:
+        raise InvalidError("path-outside", path=path, value=shown(text))
+    return text
