@@ -31,6 +31,9 @@ ACTION_STREAM_HEADS = "log.stream-heads"
 ACTION_KEY_ROTATED = "log.key-rotated"
 ACTION_KEY_REVOKED = "log.key-revoked"
 ACTION_RESTORED = "log.restored"
+BLIND_PREFIX = "blind."
+"""Actions of leaves by which the log admits that it could not see: blind.collector-lost, blind.log-paused,
+blind.clock-stepped …; reports and the verifier name and count them."""
 LOG_KIND = "log"
 """Object kind of leaves about the log itself; its one object is named "log", too."""
 

@@ -102,6 +102,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "leaf {seq}: the log was restored from a backup at {time}",
         "第 {seq} 条：日志于 {time} 从备份恢复",
     ),
+    "blind": (
+        "leaf {seq}: the log admits that it was blind: {action} ({count} such leaves)",
+        "第 {seq} 条：日志自述曾无法观测：{action}（共 {count} 条）",
+    ),
     "clock-back": (
         "leaf {seq}: its time is before that of the leaf before ({count} such leaves)",
         "第 {seq} 条：时间早于上一条（共 {count} 条）",
@@ -240,6 +244,13 @@ class Wrong(Exception):
         self.finding = Finding(file, code, params)
 
 
+def reason(error: Exception) -> str:
+    """What went wrong inside a line, in few words."""
+    if isinstance(error, Wrong):
+        return " ".join([error.finding.code, *(str(value) for value in error.finding.params.values())])
+    return f"{type(error).__name__}: {error}"[:120]
+
+
 class Entry(NamedTuple):
     """A file as it was found; `data` only for those that are looked into."""
 
@@ -276,7 +287,7 @@ class Report:
         except Wrong as wrong:
             self.problem(*wrong.finding[:2], **wrong.finding.params)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
-            self.problem(file, "malformed", why=f"{type(error).__name__}: {error}"[:200])
+            self.problem(file, "malformed", why=reason(error))
         return None
 
 
@@ -649,7 +660,11 @@ def read_folder(top: str, report: Report) -> dict[str, Entry]:
             report.problem(folder, "empty-folder")
         for name in names:
             path = f"{folder}/{name}" if folder else name
-            mode = os.lstat(os.path.join(top, path)).st_mode
+            try:
+                mode = os.lstat(os.path.join(top, path)).st_mode
+            except OSError as error:
+                report.problem(path, "unreadable", why=error.strerror)
+                continue
             if stat.S_ISLNK(mode):
                 report.problem(path, "symlink")
             elif stat.S_ISDIR(mode):
@@ -853,10 +868,11 @@ def parse_leaves(data: bytes) -> list[Leaf]:
     for number, body in enumerate(data.split(b"\n")[:-1], 1):
         try:
             value = loads_canonical(body, LEAVES)
-            sound = value.keys() == LEAF_FIELDS and value["v"] == 1 and type(value["seq"]) is int
+            sound = value.keys() == LEAF_FIELDS and value["v"] == 1
+            sound = sound and all(type(value[field]) is int for field in ("v", "seq", "ts"))
         except (Wrong, ValueError, AttributeError, RecursionError) as error:
-            raise Wrong(LEAVES, "leaf", line=number, why=str(error)[:120]) from None
-        if not sound or type(value["ts"]) is not int:
+            raise Wrong(LEAVES, "leaf", line=number, why=reason(error)) from None
+        if not sound:
             raise Wrong(LEAVES, "leaf", line=number, why="fields")
         if value["seq"] <= last:
             raise Wrong(LEAVES, "seq-order", line=number, seq=value["seq"])
@@ -869,6 +885,7 @@ class Log(NamedTuple):
     """The parts of audit/, taken apart."""
 
     leaves: list[Leaf]
+    by_seq: dict[int, Leaf]
     start: Checkpoint
     end: Checkpoint
     policy: Policy
@@ -890,7 +907,8 @@ def check_log(
     if leaves is None or start is None or end is None:
         return keys
     heads = report.attempt(HEADS, lambda: _parse_heads(data_of(entries, HEADS)))
-    log = Log(leaves, start, end, policy, *(heads or (False, [], None)))
+    by_seq = {leaf.value["seq"]: leaf for leaf in leaves}
+    log = Log(leaves, by_seq, start, end, policy, *(heads or (False, [], None)))
     report.facts.update(leaves=len(leaves), origin=end.origin, log_size=end.size, complete=log.complete)
     report.attempt(LEAVES, check_tree, log, entries)
     report.attempt(CONSISTENCY, check_consistency, log, entries)
@@ -898,7 +916,7 @@ def check_log(
         report.attempt(path, check_proof, log, path, data_of(entries, path))
     report.attempt(LEAVES, check_streams, log, report)
     report.attempt(HEADS, check_heads_leaf, log, report)
-    report.attempt(LEAVES, note_clock, log, report)
+    report.attempt(LEAVES, note_blindness, log, report)
     known = report.attempt(LEAVES, check_keys, log, report, keys)
     report.attempt(END, check_witnesses, log, report, keys)
     for anchor in anchors:
@@ -941,7 +959,7 @@ def check_proof(log: Log, path: str, data: bytes) -> None:
     need(word == "index" and DECIMAL.fullmatch(index) is not None, path, "index")
     if note != log.end.text:
         raise Wrong(path, "proof-checkpoint")
-    leaf = next((leaf for leaf in log.leaves if leaf.value["seq"] == int(index)), None)
+    leaf = log.by_seq.get(int(index))
     if leaf is None or path != f"audit/{index}.tlog-proof":
         raise Wrong(path, "proof-name", seq=index)
     steps = [b64(line, path) for line in lines]
@@ -1020,20 +1038,26 @@ def check_heads_leaf(log: Log, report: Report) -> None:
     """stream-heads.json repeats a leaf of the export (none is needed for the complete log)."""
     if log.heads_seq is None and log.complete and not log.asked:
         return
-    leaf = next((leaf.value for leaf in log.leaves if leaf.value["seq"] == log.heads_seq), None)
-    if leaf is None or leaf["action"] != "log.stream-heads" or leaf["detail"]["heads"] != log.asked:
+    leaf = log.by_seq.get(-1 if log.heads_seq is None else log.heads_seq)
+    value: Any = leaf.value if leaf else {"action": None}
+    if value["action"] != "log.stream-heads" or value["detail"]["heads"] != log.asked:
         raise Wrong(HEADS, "heads-leaf", seq=log.heads_seq)
 
 
-def note_clock(log: Log, report: Report) -> None:
-    """Restores and steps back of the clock are said, not hidden."""
+def note_blindness(log: Log, report: Report) -> None:
+    """Restores, blindness that the log admits, and steps back of the clock are said, not hidden."""
     back = []
     for before, leaf in zip(log.leaves, log.leaves[1:]):  # noqa: B905 (runs on Python 3.8)
         if leaf.value["ts"] < before.value["ts"]:
             back.append(leaf.value["seq"])
+    blind: dict[str, list[int]] = defaultdict(list)
     for leaf in log.leaves:
         if leaf.value["action"] == "log.restored":
             report.note("restored", seq=leaf.value["seq"], time=utc(leaf.value["ts"] // 1_000_000))
+        elif leaf.value["action"].startswith("blind."):
+            blind[leaf.value["action"]].append(leaf.value["seq"])
+    for action, seqs in sorted(blind.items()):
+        report.note("blind", action=action, seq=seqs[0], count=len(seqs))
     if back:
         report.note("clock-back", seq=back[0], count=len(back))
 
@@ -1190,7 +1214,7 @@ def _add_rows(directory: str, path: str, field: str, sign: int,
             name = (row["resource"], row["class"], row["dimension"])
             sound = sound and all(isinstance(part, str) for part in name)
         except (Wrong, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise Wrong(path, "row", line=number, why=str(error)[:120]) from None
+            raise Wrong(path, "row", line=number, why=reason(error)) from None
         if not sound:
             raise Wrong(path, "row", line=number, why="fields")
         steps[name][t0] += sign * amount

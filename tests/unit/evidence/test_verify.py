@@ -16,8 +16,10 @@ import pytest
 from steelyard.evidence import bundle, verify
 from steelyard.evidence.checkpoint import Checkpoint, short_code
 from steelyard.evidence.keys import fingerprint
+from steelyard.evidence.leaf import BLIND_PREFIX, LeafDraft
 from tests.unit.evidence.samples import (
     KEY,
+    LOOP,
     ORIGIN,
     SECURITY,
     WITNESS,
@@ -82,6 +84,16 @@ def test_a_key_known_before_a_change_of_keys_leads_to_the_new_one(tmp_path: Path
     report = check(rotated_bundle(), tmp_path, FINGERPRINT)
     assert report.problems == []
     assert {"key-known", "rotated", "restored"} <= codes(report)
+
+
+def test_blindness_that_the_log_admits_is_said(tmp_path: Path) -> None:
+    log = SampleLog()
+    work(log)
+    log.add((LOOP, LeafDraft(BLIND_PREFIX + "collector-lost", "cluster", "cl_1")))
+    log.add((LOOP, LeafDraft("workload.phase", "workload", "wl_1")), ts=1)
+    report = check(sealed(complete_audit(log, 2)), tmp_path)
+    assert report.problems == []
+    assert {"blind", "clock-back"} <= codes(report)
 
 
 def test_a_stream_is_said_to_be_complete_and_nothing_more(tmp_path: Path) -> None:
