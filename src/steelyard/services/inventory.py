@@ -1,0 +1,288 @@
+"""What there is and what it is doing now: nodes and devices with live state, sums by class.
+
+Of each device, at each instant: capacity = held + free + reserved + unavailable + unknown, exactly.
+Nothing is clamped: a `free` below zero would be a finding, not a figure to be tidied.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+
+from steelyard.model.errors import NotFoundError
+from steelyard.model.ids import parse, render
+from steelyard.model.organisation import Scope
+from steelyard.model.resources import Availability, EngineKind, UnavailableReason
+from steelyard.store import inventory as repository
+from steelyard.store.scoped import Record
+
+View = dict[str, Any]
+#: An observation older than this says nothing about now (policy's `observation_bound` by default).
+OBSERVATION_BOUND = 60_000_000
+PARTS = ("held", "free", "reserved", "unavailable", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Where a device's capacity is; the parts sum to it."""
+
+    held: int
+    free: int
+    reserved: int
+    unavailable: int
+    unknown: int
+
+    @property
+    def capacity(self) -> int:
+        """Their sum."""
+        return self.held + self.free + self.reserved + self.unavailable + self.unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What is held, kept back and kept for somebody, by device; and the clusters that answer."""
+
+    holders: dict[int, list[Record]]
+    quarantined: dict[int, int]
+    reserved: dict[int, int]
+    seen: dict[str, int]  # cluster → µs of an observation that still counts
+    observed_at: dict[str, int]
+
+    def parts(self, device: Record) -> Parts:
+        """The capacity of one device taken apart."""
+        capacity = device["capacity"]
+        if device["has_children"]:
+            return Parts(0, 0, 0, 0, 0)  # its children are counted
+        held = sum(holder["quantity"] for holder in self.holders.get(device["id"], ()))
+        rest = capacity - held
+        if device["availability"] == Availability.UNKNOWN or device["cluster"] not in self.seen:
+            return Parts(held, 0, 0, 0, rest)
+        if device["availability"] != Availability.AVAILABLE:
+            return Parts(held, 0, 0, rest, 0)
+        kept_back = self.quarantined.get(device["id"], 0)
+        reserved = max(0, min(self.reserved.get(device["id"], 0), rest - kept_back))
+        return Parts(held, rest - kept_back - reserved, reserved, kept_back, 0)
+
+
+def read_live(
+    connection: Connection, scope: Scope, now: int, device_ids: Collection[int] | None = None
+) -> Live:
+    """The state of these devices, or of all."""
+    holders: dict[int, list[Record]] = defaultdict(list)
+    for row in repository.open_allocations(connection, scope, device_ids):
+        if row["device_id"] is not None:
+            holders[row["device_id"]].append(row)
+    quarantined: dict[int, int] = defaultdict(int)
+    for row in repository.open_quarantines(connection, device_ids):
+        quarantined[row["device_id"]] += row["quantity"]
+    observed = repository.observations(connection)
+    return Live(
+        dict(holders),
+        dict(quarantined),
+        _reserved(repository.hold_plans(connection)),
+        {
+            name: row["as_of"]
+            for name, row in observed.items()
+            if row["reachable"] and now - row["as_of"] <= OBSERVATION_BOUND
+        },
+        {name: row["as_of"] for name, row in observed.items()},
+    )
+
+
+def _reserved(plans: Iterable[str]) -> dict[int, int]:
+    """Quantity by device that is kept for preemptors."""
+    total: dict[int, int] = defaultdict(int)
+    for text in plans:
+        for member in msgspec.json.decode(text).get("members") or ():
+            for allocation in member["allocations"]:
+                if allocation["device_id"] is not None:
+                    total[allocation["device_id"]] += allocation["quantity"]
+    return dict(total)
+
+
+def list_nodes(
+    connection: Connection,
+    scope: Scope,
+    now: int,
+    *,
+    cluster: str | None = None,
+    device_class: str | None = None,
+    pool: str | None = None,
+    cursor: str | None = None,
+    limit: int = 50,
+) -> tuple[list[View], str | None]:
+    """A page of nodes with their devices, and the cursor of the next."""
+    after = parse("node", cursor) if cursor else None
+    rows = repository.list_nodes(
+        connection, cluster=cluster, device_class=device_class, pool=pool, after=after, limit=limit
+    )
+    ids = [row["id"] for row in rows]
+    devices = repository.devices_on(connection, ids, device_class=device_class, pool=pool)
+    numbers = [device["id"] for device in devices]
+    live = read_live(connection, scope, now, numbers)
+    known = repository.provenances(connection, numbers)
+    by_node: dict[int, list[View]] = defaultdict(list)
+    pools: dict[int, set[str]] = defaultdict(set)
+    for device in devices:
+        by_node[device["node_id"]].append(device_view(device, live, known.get(device["id"])))
+        if device["pool"] is not None:
+            pools[device["node_id"]].add(device["pool"])
+    shown = [_node(row, by_node[row["id"]], sorted(pools[row["id"]]), live) for row in rows]
+    return shown, render("node", ids[-1]) if len(rows) == limit else None
+
+
+def _node(row: Record, devices: list[View], pools: list[str], live: Live) -> View:
+    lost = row["cluster"] not in live.seen
+    return {
+        "id": render("node", row["id"]),
+        "name": row["name"],
+        "cluster": row["cluster"],
+        "simulated": bool(row["simulated"]),
+        "availability": Availability.UNKNOWN.value if lost else row["availability"],
+        "reason": UnavailableReason.CLUSTER_UNREACHABLE.value if lost else row["reason"],
+        "reason_text": row["reason_text"],
+        "labels": msgspec.json.decode(row["labels_json"]),
+        "pools": pools,
+        "devices": devices,
+        "observed_at": live.observed_at.get(row["cluster"]),
+    }
+
+
+def device_view(device: Record, live: Live, provenance: str | None) -> View:
+    """A device with its live state."""
+    parts = live.parts(device)
+    state, reason = _state(device, parts, live)
+    return {
+        "id": render("device", device["id"]),
+        "uid": device["uid"],
+        "cluster": device["cluster"],
+        "node": device["node"],
+        "class": device["class"],
+        "family": device["family"],
+        "model": device["model"],
+        "memory": device["memory"],
+        "capacity": device["capacity"],
+        **{part: getattr(parts, part) for part in PARTS},
+        "state": state,
+        "reason": reason,
+        "reason_text": device["reason_text"],
+        "requestable": parts.free > 0,
+        "pool": device["pool"],
+        "flavor": device["flavor"],
+        "parent": None if device["parent_id"] is None else render("device", device["parent_id"]),
+        "provenance": provenance,
+        "simulated": bool(device["simulated"]),
+        "holders": [
+            {
+                "workload": None if h["workload_id"] is None else render("workload", h["workload_id"]),
+                "name": h["name"],
+                "project": h["project"],
+                "quantity": h["quantity"],
+                "since": h["t0"],
+            }
+            for h in live.holders.get(device["id"], ())
+        ],
+    }
+
+
+def _state(device: Record, parts: Parts, live: Live) -> tuple[str, str | None]:
+    if device["cluster"] not in live.seen:
+        return "unknown", UnavailableReason.CLUSTER_UNREACHABLE.value
+    if device["availability"] == Availability.UNKNOWN:
+        return "unknown", device["reason"]
+    if device["has_children"]:
+        return "unavailable", UnavailableReason.PARTITIONED.value
+    if device["availability"] != Availability.AVAILABLE:
+        return "unavailable", device["reason"]
+    if parts.free > 0:
+        return "available", None
+    if parts.held or parts.reserved:
+        return "held", None
+    return "unavailable", UnavailableReason.RELEASE_UNCONFIRMED.value
+
+
+def summary(connection: Connection, scope: Scope, now: int) -> View:
+    """Clusters, and capacity by class and cluster taken apart."""
+    live = read_live(connection, scope, now)
+    sums: dict[tuple[str, str, bool], list[int]] = defaultdict(lambda: [0] * len(PARTS))
+    for device in repository.all_devices(connection):
+        if device["has_children"]:
+            continue
+        parts = live.parts(device)
+        total = sums[device["class"], device["cluster"], bool(device["simulated"])]
+        for index, part in enumerate(PARTS):
+            total[index] += getattr(parts, part)
+    return {
+        "as_of": now,
+        "clusters": clusters(connection, now),
+        "classes": [
+            {
+                "class": device_class,
+                "cluster": cluster,
+                "simulated": simulated,
+                "capacity": sum(total),
+                **dict(zip(PARTS, total, strict=True)),
+            }
+            for (device_class, cluster, simulated), total in sorted(sums.items())
+        ],
+    }
+
+
+def clusters(connection: Connection, now: int) -> list[View]:
+    """Declared clusters and whether they answer."""
+    shown = []
+    for row in repository.list_clusters(connection):
+        spec = msgspec.json.decode(row["spec_json"])
+        fresh = (
+            bool(row["reachable"]) and row["as_of"] is not None and now - row["as_of"] <= OBSERVATION_BOUND
+        )
+        shown.append(
+            {
+                "name": row["name"],
+                "engine": spec["engine"],
+                "simulated": spec["engine"] == EngineKind.SIMULATED,
+                "reachable": fresh if row["as_of"] is not None else None,
+                "observed_at": row["as_of"],
+                "owner": spec.get("owner"),
+            }
+        )
+    return shown
+
+
+def device_page(connection: Connection, scope: Scope, device_id: int, now: int) -> View:
+    """A device with the history of its facts, its pools and its availability."""
+    device = repository.get_device(connection, device_id)
+    if device is None:
+        raise NotFoundError("device-not-found", id=render("device", device_id))
+    live = read_live(connection, scope, now, [device_id])
+    facts = repository.facts_of(connection, device_id)
+    known = {fact["key"]: fact["provenance"] for fact in facts if fact["valid_to"] is None}
+    return {
+        **device_view(device, live, known.get("model")),
+        "registered_at": device["registered_at"],
+        "retired_at": device["retired_at"],
+        "facts": [
+            {
+                "key": fact["key"],
+                "value": msgspec.json.decode(fact["value_json"]),
+                **{
+                    name: fact[name]
+                    for name in ("provenance", "source", "at", "valid_from", "valid_to", "version")
+                },
+            }
+            for fact in facts
+        ],
+        "pools": [
+            {name: row[name] for name in ("pool", "flavor", "valid_from", "valid_to", "version")}
+            for row in repository.pools_of(connection, device_id)
+        ],
+        "availability_history": [
+            {name: row[name] for name in ("t0", "t1", "availability", "reason", "capacity", "pool")}
+            for row in repository.availability_of(connection, device_id)
+        ],
+    }

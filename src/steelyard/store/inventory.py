@@ -1,0 +1,186 @@
+"""Reading resources: clusters, nodes, devices with their facts, and who holds what now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection, Select, select
+
+from steelyard.model.organisation import Scope
+from steelyard.store import tables as t
+from steelyard.store.scoped import Record, page_size, record
+from steelyard.store.workloads import chunks
+
+_d, _n, _m = t.device.c, t.node.c, t.pool_member.c
+_IN_POOL = (_m.device_id == _d.id) & (_m.valid_to.is_(None))
+
+
+def list_clusters(connection: Connection) -> list[Record]:
+    """Declared clusters with their spec, and when each was last observed; by name."""
+    query = (
+        select(
+            t.declared.c.name,
+            t.declared.c.spec_json,
+            t.declared.c.labels_json,
+            t.observation.c.as_of,
+            t.observation.c.reachable,
+        )
+        .outerjoin(t.observation, t.observation.c.cluster == t.declared.c.name)
+        .where(t.declared.c.kind == "Cluster", t.declared.c.valid_to.is_(None))
+        .order_by(t.declared.c.name)
+    )
+    return [record(row) for row in connection.execute(query)]
+
+
+def _devices(
+    *, cluster: str | None = None, device_class: str | None = None, pool: str | None = None
+) -> Select[tuple[object, ...]]:
+    query: Select[tuple[object, ...]] = select(t.device, _m.pool, _m.flavor, _n.name.label("node"))
+    query = query.join(t.node, _n.id == _d.node_id).outerjoin(t.pool_member, _IN_POOL)
+    query = query.where(_d.retired_at.is_(None))
+    for column, value in ((_d.cluster, cluster), (_d.device_class, device_class), (_m.pool, pool)):
+        if value is not None:
+            query = query.where(column == value)
+    return query.order_by(_d.node_id, _d.id)
+
+
+def list_nodes(
+    connection: Connection,
+    *,
+    cluster: str | None = None,
+    device_class: str | None = None,
+    pool: str | None = None,
+    after: int | None = None,
+    limit: int = 50,
+) -> list[Record]:
+    """Nodes by id; with a class or a pool only those that have such a device."""
+    query = select(t.node).order_by(_n.id).limit(page_size(limit))
+    if cluster is not None:
+        query = query.where(_n.cluster == cluster)
+    if after is not None:
+        query = query.where(_n.id > after)
+    if device_class is not None or pool is not None:
+        wanted = _devices(device_class=device_class, pool=pool).with_only_columns(_d.node_id).order_by(None)
+        query = query.where(_n.id.in_(wanted))
+    return [record(row) for row in connection.execute(query)]
+
+
+def devices_on(
+    connection: Connection,
+    node_ids: Collection[int],
+    *,
+    device_class: str | None = None,
+    pool: str | None = None,
+) -> list[Record]:
+    """Devices of these nodes that are not retired, with pool and flavor."""
+    found: list[Record] = []
+    for chunk in chunks(sorted(node_ids)):
+        query = _devices(device_class=device_class, pool=pool).where(_d.node_id.in_(chunk))
+        found += [record(row) for row in connection.execute(query)]
+    return found
+
+
+def all_devices(connection: Connection) -> list[Record]:
+    """Every device that is not retired, with pool and flavor."""
+    return [record(row) for row in connection.execute(_devices())]
+
+
+def get_device(connection: Connection, device_id: int) -> Record | None:
+    """One device, also a retired one, with pool, flavor and node."""
+    query = (
+        select(t.device, _m.pool, _m.flavor, _n.name.label("node"))
+        .join(t.node, _n.id == _d.node_id)
+        .outerjoin(t.pool_member, _IN_POOL)
+        .where(_d.id == device_id)
+    )
+    row = connection.execute(query).first()
+    return None if row is None else record(row)
+
+
+def provenances(connection: Connection, device_ids: Collection[int], key: str = "model") -> dict[int, str]:
+    """device id → how a fact of it is known now."""
+    f = t.device_fact.c
+    found: dict[int, str] = {}
+    for chunk in chunks(sorted(device_ids)):
+        query = select(f.device_id, f.provenance).where(
+            f.device_id.in_(chunk), f.key == key, f.valid_to.is_(None)
+        )
+        found.update((row.device_id, row.provenance) for row in connection.execute(query))
+    return found
+
+
+def facts_of(connection: Connection, device_id: int) -> list[Record]:
+    """Every fact of a device, past ones too, in order of time."""
+    f = t.device_fact.c
+    query = select(t.device_fact).where(f.device_id == device_id).order_by(f.key, f.version)
+    return [record(row) for row in connection.execute(query)]
+
+
+def availability_of(connection: Connection, device_id: int) -> list[Record]:
+    """Closed capacity segments of a device in order of time."""
+    c = t.capacity_segment.c
+    query = select(t.capacity_segment).where(c.device_id == device_id).order_by(c.t0)
+    return [record(row) for row in connection.execute(query)]
+
+
+def pools_of(connection: Connection, device_id: int) -> list[Record]:
+    """Which pools a device belonged to, and when."""
+    query = select(t.pool_member).where(_m.device_id == device_id).order_by(_m.valid_from, _m.version)
+    return [record(row) for row in connection.execute(query)]
+
+
+# --- what is held now -------------------------------------------------------------------------------
+def open_allocations(
+    connection: Connection, scope: Scope, device_ids: Collection[int] | None = None
+) -> list[Record]:
+    """Open allocations with their workload. Quantities are of everybody; `project`, `name` and
+    `workload_id` are None where the scope does not allow the project."""
+    a, w = t.allocation.c, t.workload.c
+    base = (
+        select(
+            a.id, a.device_id, a.quantity, a.t0, a.cluster, a.device_class,
+            w.id.label("workload_id"), w.name, w.project,
+        )
+        .join(t.attempt, t.attempt.c.id == a.attempt_id)
+        .join(t.workload, w.id == t.attempt.c.workload_id)
+        .where(a.t1.is_(None))
+        .order_by(a.id)
+    )  # fmt: skip
+    groups = [None] if device_ids is None else list(chunks(sorted(device_ids)))
+    found = []
+    for group in groups:
+        query = base if group is None else base.where(a.device_id.in_(group))
+        for row in connection.execute(query):
+            found.append(_shown(record(row), scope))
+    return found
+
+
+def _shown(row: Record, scope: Scope) -> Record:
+    return (
+        row if scope.allows(row["project"]) else {**row, "workload_id": None, "name": None, "project": None}
+    )
+
+
+def open_quarantines(connection: Connection, device_ids: Collection[int] | None = None) -> list[Record]:
+    """Quantities that are kept back because a release was not proven."""
+    q = t.quarantine.c
+    base = select(t.quarantine).where(q.t1.is_(None)).order_by(q.device_id, q.attempt_id)
+    if device_ids is None:
+        return [record(row) for row in connection.execute(base)]
+    return [
+        record(row)
+        for group in chunks(sorted(device_ids))
+        for row in connection.execute(base.where(q.device_id.in_(group)))
+    ]
+
+
+def hold_plans(connection: Connection) -> list[str]:
+    """The places kept for preemptors (JSON)."""
+    return [
+        row.plan_json for row in connection.execute(select(t.hold.c.plan_json).order_by(t.hold.c.attempt_id))
+    ]
+
+
+def observations(connection: Connection) -> dict[str, Record]:
+    """cluster → when it was last observed, and whether it answers."""
+    return {row.cluster: record(row) for row in connection.execute(select(t.observation))}
