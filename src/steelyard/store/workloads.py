@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from steelyard.model.errors import InvalidError
 from steelyard.model.ids import parse, render
@@ -262,19 +262,36 @@ def reasons_between(connection: Connection, shape_id: int, t0: int, t1: int) -> 
     return [record(row) for row in connection.execute(query)]
 
 
+def _ahead(queue: str, priority: int, submitted_at: int, workload_id: int) -> ColumnElement[bool]:
+    w = t.workload.c
+    earlier = (w.submitted_at < submitted_at) | ((w.submitted_at == submitted_at) & (w.id < workload_id))
+    first = (w.priority > priority) | ((w.priority == priority) & earlier)
+    return (w.queue == queue) & (w.phase == "queued") & first
+
+
 def count_ahead(
     connection: Connection, queue: str, priority: int, submitted_at: int, workload_id: int
 ) -> int:
     """Waiting workloads of a queue that are looked at earlier: higher priority, else submitted earlier."""
-    w = t.workload.c
-    earlier = (w.submitted_at < submitted_at) | ((w.submitted_at == submitted_at) & (w.id < workload_id))
-    query = (
-        select(func.count())
-        .select_from(t.workload)
-        .where(w.queue == queue, w.phase == "queued")
-        .where((w.priority > priority) | ((w.priority == priority) & earlier))
-    )
+    query = select(func.count()).select_from(t.workload)
+    query = query.where(_ahead(queue, priority, submitted_at, workload_id))
     return int(connection.execute(query).scalar_one())
+
+
+def list_ahead(connection: Connection, scope: Scope, row: Record, limit: int = 10) -> list[Record]:
+    """The first of those waiting before a workload. Of projects outside the scope only the priority."""
+    w = t.workload.c
+    query = (
+        select(w.id, w.name, w.project, w.priority)
+        .where(_ahead(row["queue"], row["priority"], row["submitted_at"], row["id"]))
+        .order_by(w.priority.desc(), w.submitted_at, w.id)
+        .limit(page_size(limit))
+    )
+    found = [record(entry) for entry in connection.execute(query)]
+    return [
+        entry if scope.allows(entry["project"]) else {**entry, "id": None, "name": None, "project": None}
+        for entry in found
+    ]
 
 
 # --- refusals --------------------------------------------------------------------------------------

@@ -1,0 +1,100 @@
+"""Stored cycles of the scheduling loop, and their replay: the same `decide` on the same snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import msgspec
+from sqlalchemy import Connection
+
+from steelyard.model.errors import NotFoundError
+from steelyard.model.ids import parse, render
+from steelyard.model.organisation import Scope
+from steelyard.model.policy import Policy
+from steelyard.scheduling.decide import decide
+from steelyard.scheduling.decisions import Decisions, canonical
+from steelyard.scheduling.snapshot import Snapshot
+from steelyard.store import cycles as repository
+from steelyard.store.scoped import Record
+
+View = dict[str, Any]
+#: What a cycle did, and what a replay has to do again.
+COMPARED = ("placements", "evictions", "holds", "dropped_holds", "refusals")
+MAX_DIFFERENCES = 50
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class PastSnapshots(Protocol):
+    """Makes the snapshot of a stored cycle anew."""
+
+    def as_of(self, connection: Connection, cycle_id: int) -> tuple[Snapshot, Policy, int]:
+        """What the cycle worked on, its policy and its instant."""
+        ...
+
+
+def decisions_body(decisions: Decisions) -> str:
+    """What a cycle decided, as it is stored: lists and scalars in a fixed order."""
+    return _encode({name: canonical(getattr(decisions, name)) for name in COMPARED}).decode()
+
+
+def list_cycles(
+    connection: Connection, scope: Scope, cursor: str | None, limit: int
+) -> tuple[list[View], str | None]:
+    """A page of cycles, the newest first, and the cursor of the next."""
+    after = parse("cycle", cursor) if cursor else None
+    rows = repository.list_cycles(connection, scope, after=after, limit=limit)
+    shown = []
+    for row in rows:
+        decided = msgspec.json.decode(row["decisions_json"])
+        counts = {name: len(decided.get(name) or ()) for name in COMPARED}
+        shown.append({**_outline(row), "counts": counts})
+    return shown, render("cycle", rows[-1]["id"]) if len(rows) == limit else None
+
+
+def _outline(row: Record) -> View:
+    return {
+        "id": render("cycle", row["id"]),
+        "at": row["at"],
+        "log_size": row["log_size"],
+        "last_hash": None if row["last_hash"] is None else bytes(row["last_hash"]).hex(),
+        "policy_version": row["policy_version"],
+    }
+
+
+def cycle_page(connection: Connection, scope: Scope, cycle_id: int) -> View:
+    """One cycle whole. Raises NotFoundError."""
+    row = _found(connection, scope, cycle_id)
+    return {
+        **_outline(row),
+        "observations": msgspec.json.decode(row["observations_json"]),
+        "decisions": msgspec.json.decode(row["decisions_json"]),
+        "reasons": msgspec.json.decode(row["reasons_json"]),
+    }
+
+
+def _found(connection: Connection, scope: Scope, cycle_id: int) -> Record:
+    row = repository.get_cycle(connection, scope, cycle_id)
+    if row is None:
+        raise NotFoundError("cycle-not-found", id=render("cycle", cycle_id))
+    return row
+
+
+def replay(connection: Connection, scope: Scope, snapshots: PastSnapshots, cycle_id: int) -> View:
+    """Decide the cycle again from what it was made of, and compare."""
+    row = _found(connection, scope, cycle_id)
+    snapshot, policy, now = snapshots.as_of(connection, cycle_id)
+    again = msgspec.json.decode(decisions_body(decide(snapshot, policy, now)))
+    differences = list(compare(msgspec.json.decode(row["decisions_json"]), again))
+    return {"same": not differences, "differences": differences[:MAX_DIFFERENCES], "count": len(differences)}
+
+
+def compare(stored: View, again: View) -> Iterable[View]:
+    """Entries that are in one and not in the other."""
+    for name in COMPARED:
+        before = {_encode(entry): entry for entry in stored.get(name) or ()}
+        after = {_encode(entry): entry for entry in again.get(name) or ()}
+        for key in sorted(before.keys() - after.keys()):
+            yield {"part": name, "stored": before[key], "again": None}
+        for key in sorted(after.keys() - before.keys()):
+            yield {"part": name, "stored": None, "again": after[key]}

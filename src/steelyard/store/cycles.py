@@ -1,0 +1,31 @@
+"""Reading stored cycles of the scheduling loop."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, select
+
+from steelyard.model.organisation import Scope
+from steelyard.store import tables as t
+from steelyard.store.scoped import Record, page_size, record
+
+_c = t.cycle.c
+
+
+def list_cycles(
+    connection: Connection, scope: Scope, *, after: int | None = None, limit: int = 50
+) -> list[Record]:
+    """Cycles, the newest first. They tell of every project, so only an unlimited scope sees them."""
+    if scope.projects is not None:
+        return []
+    query = select(t.cycle).order_by(_c.id.desc()).limit(page_size(limit))
+    if after is not None:
+        query = query.where(_c.id < after)
+    return [record(row) for row in connection.execute(query)]
+
+
+def get_cycle(connection: Connection, scope: Scope, cycle_id: int) -> Record | None:
+    """One cycle, for an unlimited scope."""
+    if scope.projects is not None:
+        return None
+    row = connection.execute(select(t.cycle).where(_c.id == cycle_id)).first()
+    return None if row is None else record(row)
