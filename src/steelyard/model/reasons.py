@@ -13,6 +13,9 @@ from enum import StrEnum
 class ReasonCode(StrEnum):
     """Closed list. A code without a zh and an en sentence fails the build."""
 
+    # the request itself can't be taken: said at submit
+    INVALID_REQUEST = "invalid-request"
+    MISSING_GRANT = "missing-grant"
     # can never fit: said at submit
     EXCEEDS_MAX_QUOTA = "exceeds-max-quota"
     EXCEEDS_CAPACITY = "exceeds-capacity"

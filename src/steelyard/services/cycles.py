@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 import msgspec
-from sqlalchemy import Connection
 
 from steelyard.model.errors import NotFoundError
 from steelyard.model.ids import parse, render
@@ -16,9 +15,10 @@ from steelyard.scheduling.decide import decide
 from steelyard.scheduling.decisions import Decisions, canonical
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.store import cycles as repository
+from steelyard.store.database import View
 from steelyard.store.scoped import Record
 
-View = dict[str, Any]
+Json = dict[str, Any]
 #: What a cycle did, and what a replay has to do again.
 COMPARED = ("placements", "evictions", "holds", "dropped_holds", "refusals")
 MAX_DIFFERENCES = 50
@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class PastSnapshots(Protocol):
     """Makes the snapshot of a stored cycle anew."""
 
-    def as_of(self, connection: Connection, cycle_id: int) -> tuple[Snapshot, Policy, int]:
+    def as_of(self, connection: View, cycle_id: int) -> tuple[Snapshot, Policy, int]:
         """What the cycle worked on, its policy and its instant."""
         ...
 
@@ -39,8 +39,8 @@ def decisions_body(decisions: Decisions) -> str:
 
 
 def list_cycles(
-    connection: Connection, scope: Scope, cursor: str | None, limit: int
-) -> tuple[list[View], str | None]:
+    connection: View, scope: Scope, cursor: str | None, limit: int
+) -> tuple[list[Json], str | None]:
     """A page of cycles, the newest first, and the cursor of the next."""
     after = parse("cycle", cursor) if cursor else None
     rows = repository.list_cycles(connection, scope, after=after, limit=limit)
@@ -52,7 +52,7 @@ def list_cycles(
     return shown, render("cycle", rows[-1]["id"]) if len(rows) == limit else None
 
 
-def _outline(row: Record) -> View:
+def _outline(row: Record) -> Json:
     return {
         "id": render("cycle", row["id"]),
         "at": row["at"],
@@ -62,7 +62,7 @@ def _outline(row: Record) -> View:
     }
 
 
-def cycle_page(connection: Connection, scope: Scope, cycle_id: int) -> View:
+def cycle_page(connection: View, scope: Scope, cycle_id: int) -> Json:
     """One cycle whole. Raises NotFoundError."""
     row = _found(connection, scope, cycle_id)
     return {
@@ -73,14 +73,14 @@ def cycle_page(connection: Connection, scope: Scope, cycle_id: int) -> View:
     }
 
 
-def _found(connection: Connection, scope: Scope, cycle_id: int) -> Record:
+def _found(connection: View, scope: Scope, cycle_id: int) -> Record:
     row = repository.get_cycle(connection, scope, cycle_id)
     if row is None:
-        raise NotFoundError("cycle-not-found", id=render("cycle", cycle_id))
+        raise NotFoundError("not-found", kind="cycle", id=render("cycle", cycle_id))
     return row
 
 
-def replay(connection: Connection, scope: Scope, snapshots: PastSnapshots, cycle_id: int) -> View:
+def replay(connection: View, scope: Scope, snapshots: PastSnapshots, cycle_id: int) -> Json:
     """Decide the cycle again from what it was made of, and compare."""
     row = _found(connection, scope, cycle_id)
     snapshot, policy, now = snapshots.as_of(connection, cycle_id)
@@ -89,7 +89,7 @@ def replay(connection: Connection, scope: Scope, snapshots: PastSnapshots, cycle
     return {"same": not differences, "differences": differences[:MAX_DIFFERENCES], "count": len(differences)}
 
 
-def compare(stored: View, again: View) -> Iterable[View]:
+def compare(stored: Json, again: Json) -> Iterable[Json]:
     """Entries that are in one and not in the other."""
     for name in COMPARED:
         before = {_encode(entry): entry for entry in stored.get(name) or ()}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from sqlalchemy import Connection
-
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Scope
@@ -19,23 +17,22 @@ from steelyard.scheduling.views import PendingItem
 from steelyard.services.reasons import own_reasons, reason_view, scoped_reason
 from steelyard.services.shapes import read_shape
 from steelyard.store import workloads as repository
+from steelyard.store.database import View
 from steelyard.store.scoped import Record
 
-View = dict[str, Any]
+Json = dict[str, Any]
 _WAITING = frozenset({Phase.QUEUED, Phase.RESERVED})
 
 
 class FullSnapshots(Protocol):
     """Makes the snapshot that the next cycle would work on."""
 
-    def full(self, connection: Connection, now: int) -> tuple[Snapshot, Policy]:
+    def full(self, connection: View, now: int) -> tuple[Snapshot, Policy]:
         """Everything, as it stands in the store."""
         ...
 
 
-def explanation(
-    connection: Connection, scope: Scope, snapshots: FullSnapshots, row: Record, now: int
-) -> View:
+def explanation(connection: View, scope: Scope, snapshots: FullSnapshots, row: Record, now: int) -> Json:
     """The answer for one workload. `row` comes from the repository, within the scope."""
     phase = row["phase"]
     if phase in _WAITING:
@@ -45,7 +42,7 @@ def explanation(
     return _answer(decision, reasons, None, [], None, False, None)
 
 
-def _waiting(connection: Connection, scope: Scope, snapshots: FullSnapshots, row: Record, now: int) -> View:
+def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Record, now: int) -> Json:
     snapshot, policy = snapshots.full(connection, now)
     shape = read_shape(repository.shape_bodies(connection, [row["shape_id"]])[row["shape_id"]])
     never = can_ever_fit(snapshot, policy, shape)
@@ -92,7 +89,7 @@ def _answer(
     looked: int | None,
     approximate: bool,
     policy_version: int | None,
-) -> View:
+) -> Json:
     return {
         "decision": decision,
         "reasons": [reason_view(reason) for reason in reasons],

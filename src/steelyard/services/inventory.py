@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection
 
 from steelyard.model.errors import NotFoundError
 from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Scope
 from steelyard.model.resources import Availability, EngineKind, UnavailableReason
 from steelyard.store import inventory as repository
+from steelyard.store.database import View
 from steelyard.store.scoped import Record
 
-View = dict[str, Any]
+Json = dict[str, Any]
 #: An observation older than this says nothing about now (policy's `observation_bound` by default).
 OBSERVATION_BOUND = 60_000_000
 PARTS = ("held", "free", "reserved", "unavailable", "unknown")
@@ -69,9 +69,7 @@ class Live:
         return Parts(held, rest - kept_back - reserved, reserved, kept_back, 0)
 
 
-def read_live(
-    connection: Connection, scope: Scope, now: int, device_ids: Collection[int] | None = None
-) -> Live:
+def read_live(connection: View, scope: Scope, now: int, device_ids: Collection[int] | None = None) -> Live:
     """The state of these devices, or of all."""
     holders: dict[int, list[Record]] = defaultdict(list)
     for row in repository.open_allocations(connection, scope, device_ids):
@@ -106,7 +104,7 @@ def _reserved(plans: Iterable[str]) -> dict[int, int]:
 
 
 def list_nodes(
-    connection: Connection,
+    connection: View,
     scope: Scope,
     now: int,
     *,
@@ -115,7 +113,7 @@ def list_nodes(
     pool: str | None = None,
     cursor: str | None = None,
     limit: int = 50,
-) -> tuple[list[View], str | None]:
+) -> tuple[list[Json], str | None]:
     """A page of nodes with their devices, and the cursor of the next."""
     after = parse("node", cursor) if cursor else None
     rows = repository.list_nodes(
@@ -126,7 +124,7 @@ def list_nodes(
     numbers = [device["id"] for device in devices]
     live = read_live(connection, scope, now, numbers)
     known = repository.provenances(connection, numbers)
-    by_node: dict[int, list[View]] = defaultdict(list)
+    by_node: dict[int, list[Json]] = defaultdict(list)
     pools: dict[int, set[str]] = defaultdict(set)
     for device in devices:
         by_node[device["node_id"]].append(device_view(device, live, known.get(device["id"])))
@@ -136,7 +134,7 @@ def list_nodes(
     return shown, render("node", ids[-1]) if len(rows) == limit else None
 
 
-def _node(row: Record, devices: list[View], pools: list[str], live: Live) -> View:
+def _node(row: Record, devices: list[Json], pools: list[str], live: Live) -> Json:
     lost = row["cluster"] not in live.seen
     return {
         "id": render("node", row["id"]),
@@ -153,7 +151,7 @@ def _node(row: Record, devices: list[View], pools: list[str], live: Live) -> Vie
     }
 
 
-def device_view(device: Record, live: Live, provenance: str | None) -> View:
+def device_view(device: Record, live: Live, provenance: str | None) -> Json:
     """A device with its live state."""
     parts = live.parts(device)
     state, reason = _state(device, parts, live)
@@ -206,7 +204,7 @@ def _state(device: Record, parts: Parts, live: Live) -> tuple[str, str | None]:
     return "unavailable", UnavailableReason.RELEASE_UNCONFIRMED.value
 
 
-def summary(connection: Connection, scope: Scope, now: int) -> View:
+def summary(connection: View, scope: Scope, now: int) -> Json:
     """Clusters, and capacity by class and cluster taken apart."""
     live = read_live(connection, scope, now)
     sums: dict[tuple[str, str, bool], list[int]] = defaultdict(lambda: [0] * len(PARTS))
@@ -233,7 +231,7 @@ def summary(connection: Connection, scope: Scope, now: int) -> View:
     }
 
 
-def clusters(connection: Connection, now: int) -> list[View]:
+def clusters(connection: View, now: int) -> list[Json]:
     """Declared clusters and whether they answer."""
     shown = []
     for row in repository.list_clusters(connection):
@@ -254,11 +252,11 @@ def clusters(connection: Connection, now: int) -> list[View]:
     return shown
 
 
-def device_page(connection: Connection, scope: Scope, device_id: int, now: int) -> View:
+def device_page(connection: View, scope: Scope, device_id: int, now: int) -> Json:
     """A device with the history of its facts, its pools and its availability."""
     device = repository.get_device(connection, device_id)
     if device is None:
-        raise NotFoundError("device-not-found", id=render("device", device_id))
+        raise NotFoundError("not-found", kind="device", id=render("device", device_id))
     live = read_live(connection, scope, now, [device_id])
     facts = repository.facts_of(connection, device_id)
     known = {fact["key"]: fact["provenance"] for fact in facts if fact["valid_to"] is None}

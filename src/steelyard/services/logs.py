@@ -6,20 +6,19 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Connection
-
 from steelyard.engines.port import Engine, LogChunk
 from steelyard.model.errors import InvalidError, NotFoundError, UnavailableError
 from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Scope
 from steelyard.store import workloads as repository
+from steelyard.store.database import View
 from steelyard.store.scoped import Record
 
 MAX_CHUNK = 1024 * 1024
 EngineLookup = Callable[[str], Engine | None]
 
 
-def find_member(connection: Connection, scope: Scope, workload_id: int, wanted: str | None) -> Record:
+def find_member(connection: View, scope: Scope, workload_id: int, wanted: str | None) -> Record:
     """The member whose log is meant: an id, `ROLE/INDEX` of the newest attempt, or its first member.
 
     Raises NotFoundError for a workload or a member that is not there, or is not within the scope.
@@ -27,10 +26,10 @@ def find_member(connection: Connection, scope: Scope, workload_id: int, wanted: 
     if wanted is not None and wanted.startswith("mb_"):
         member = repository.get_member(connection, scope, parse("member", wanted))
         if member is None or member["workload_id"] != workload_id:
-            raise NotFoundError("member-not-found", member=wanted)
+            raise NotFoundError("not-found", kind="member", id=wanted)
         return member
     if repository.get_workload(connection, scope, workload_id) is None:
-        raise NotFoundError("workload-not-found", id=render("workload", workload_id))
+        raise NotFoundError("not-found", kind="workload", id=render("workload", workload_id))
     attempts = [row["id"] for row in repository.attempts_of(connection, workload_id)]
     members = repository.members_of(connection, attempts)
     newest = [row for row in members if row["attempt_id"] == max(r["attempt_id"] for r in members)]
@@ -38,7 +37,7 @@ def find_member(connection: Connection, scope: Scope, workload_id: int, wanted: 
         if wanted is None or wanted == f"{row['role']}/{row['idx']}":
             return row
     if wanted is not None:
-        raise NotFoundError("member-not-found", member=wanted[:80])
+        raise NotFoundError("not-found", kind="member", id=wanted[:80])
     raise NotFoundError("logs-not-yet", id=render("workload", workload_id))
 
 

@@ -8,18 +8,18 @@ from typing import Any
 from steelyard.model.policy import UNBOUNDED
 from steelyard.scheduling.quota import QuotaTree, Usage, available, potential, shown
 
-View = dict[str, Any]
+Json = dict[str, Any]
 Counts = Mapping[str, Mapping[str, int]]  # node → phase → live workloads
 _PENDING = ("held", "queued", "reserved")
 
 
-def tree_views(tree: QuotaTree, usage: Usage, counts: Counts) -> list[View]:
+def tree_views(tree: QuotaTree, usage: Usage, counts: Counts) -> list[Json]:
     """Every node, parents before children. `counts` are of the node's own workloads, not of those below."""
     names = sorted(tree.nodes, key=lambda name: (len(tree.path(name)), name))
     return [_node(tree, usage, counts, name) for name in names]
 
 
-def _node(tree: QuotaTree, usage: Usage, counts: Counts, name: str) -> View:
+def _node(tree: QuotaTree, usage: Usage, counts: Counts, name: str) -> Json:
     node = tree.nodes[name]
     subjects = {subject for _, subject in tree.limits} | {
         subject for owner, subject in usage if owner == name
@@ -37,7 +37,7 @@ def _node(tree: QuotaTree, usage: Usage, counts: Counts, name: str) -> View:
     }
 
 
-def _limit(tree: QuotaTree, usage: Usage, name: str, subject: str) -> View:
+def _limit(tree: QuotaTree, usage: Usage, name: str, subject: str) -> Json:
     limit = tree.limits.get((name, subject))
     nominal = None if limit is None or limit.nominal >= UNBOUNDED else limit.nominal
     return {

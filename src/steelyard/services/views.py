@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection
 
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import STAGE_TIMES, Phase, holding_tiles
@@ -20,9 +19,10 @@ from steelyard.model.workloads import Shape
 from steelyard.services.reasons import reason_view, waiting_reasons
 from steelyard.services.shapes import read_shape
 from steelyard.store import workloads as repository
+from steelyard.store.database import View
 from steelyard.store.scoped import Record
 
-View = dict[str, Any]
+Json = dict[str, Any]
 _WAITING = (Phase.HELD, Phase.QUEUED, Phase.RESERVED)
 _shape_of = lru_cache(maxsize=4096)(read_shape)
 
@@ -33,8 +33,8 @@ def requested_of(shape: Shape) -> dict[str, int]:
 
 
 def workload_rows(
-    connection: Connection, scope: Scope, records: Collection[Record], history: OrgHistory, now: int
-) -> list[View]:
+    connection: View, scope: Scope, records: Collection[Record], history: OrgHistory, now: int
+) -> list[Json]:
     """Rows of a list. `records` come from the repository, within the same scope."""
     shapes = repository.shape_bodies(connection, {row["shape_id"] for row in records})
     waiting = {row["shape_id"] for row in records if row["phase"] == Phase.QUEUED}
@@ -47,7 +47,7 @@ def workload_rows(
 
 def _row(
     row: Record, body: str | None, reasons: Record | None, scope: Scope, history: OrgHistory, now: int
-) -> View:
+) -> Json:
     place = history.place(row["namespace"], now)
     waits = waiting_reasons(row, reasons, scope, now)
     return {
@@ -77,7 +77,7 @@ def _row(
     }
 
 
-def workload_view(connection: Connection, scope: Scope, row: Record, history: OrgHistory, now: int) -> View:
+def workload_view(connection: View, scope: Scope, row: Record, history: OrgHistory, now: int) -> Json:
     """The page of one workload: its row, reasons or verdict, and every attempt with its timeline."""
     view = workload_rows(connection, scope, [row], history, now)[0]
     attempts = repository.attempts_of(connection, row["id"])
@@ -105,7 +105,7 @@ def workload_view(connection: Connection, scope: Scope, row: Record, history: Or
     }
 
 
-def attempt_views(connection: Connection, attempts: list[Record], now: int) -> list[View]:
+def attempt_views(connection: View, attempts: list[Record], now: int) -> list[Json]:
     """Attempts with stage times, tiles, waits, members, devices and the receipt of the release."""
     ids = [attempt["id"] for attempt in attempts]
     members = _by(repository.members_of(connection, ids), "attempt_id")
@@ -152,7 +152,7 @@ def _by(rows: list[Record], key: str) -> dict[int, list[Record]]:
     return grouped
 
 
-def _member(member: Record, allocations: list[Record]) -> View:
+def _member(member: Record, allocations: list[Record]) -> Json:
     return {
         "id": render("member", member["id"]),
         "role": member["role"],
@@ -184,7 +184,7 @@ def _member(member: Record, allocations: list[Record]) -> View:
     }
 
 
-def _receipt(row: Record | None) -> View | None:
+def _receipt(row: Record | None) -> Json | None:
     if row is None:
         return None
     return {
@@ -196,7 +196,7 @@ def _receipt(row: Record | None) -> View | None:
     }
 
 
-def _evictions(connection: Connection, scope: Scope, workload_id: int) -> list[View]:
+def _evictions(connection: View, scope: Scope, workload_id: int) -> list[Json]:
     rows = repository.evictions_of(connection, workload_id)
     seen: Mapping[int, Record] = repository.names_of(connection, scope, {row["preemptor_id"] for row in rows})
     shown = []

@@ -303,11 +303,11 @@ def list_refusals(
     after: int | None = None,
     limit: int = 50,
 ) -> list[Record]:
-    """Refusals, the newest first. One without a project is seen by its own requester, too."""
+    """Refusals, the newest first. Whoever asked sees its own, wherever it asked."""
     r = t.refusal.c
     seen = visible(r.project, scope)
     if scope.projects is not None and scope.user is not None:
-        seen = seen | ((r.project.is_(None)) & (r.principal == scope.user))
+        seen = seen | (r.principal == scope.user)
     query = select(t.refusal).where(seen).order_by(r.id.desc())
     if project is not None:
         query = query.where(r.project == project)
