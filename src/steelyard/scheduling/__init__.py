@@ -12,6 +12,7 @@ from steelyard.scheduling.decisions import (
     ShapeReasons,
     Stats,
 )
+from steelyard.scheduling.ever import Bounds
 from steelyard.scheduling.explain import can_ever_fit, over_refusing_limit
 from steelyard.scheduling.quota import (
     QuotaTree,
@@ -52,6 +53,7 @@ from steelyard.scheduling.views import (
 __all__ = [
     "AddDevices",
     "AddPending",
+    "Bounds",
     "Change",
     "ChangeLimit",
     "Charge",

@@ -6,15 +6,18 @@ from collections.abc import Iterable
 
 from steelyard.model.lifecycle import RULES, Phase
 from steelyard.model.policy import QUEUE_TREE, Policy
+from steelyard.model.units import SECOND
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.barriers import barriers
 from steelyard.scheduling.board import Board
 from steelyard.scheduling.decisions import Eviction, Placement, QuotaBasis
 from steelyard.scheduling.ledger import Ledger
-from steelyard.scheduling.placement import Placer, Plan, ShapePlan, prepare, usable_flavors
+from steelyard.scheduling.placement import Placer, Plan, ShapePlan, answering_clusters, prepare
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningView
 
+#: A blocked shape is explained, and looks for victims, no sooner than this after the last time (µs).
+EXPLAIN_EVERY = SECOND
 #: A hold lasts no longer than its phase may.
 HOLD_TIMER = RULES[Phase.RESERVED].timer or 0
 
@@ -26,7 +29,10 @@ class Context:
         self.snapshot = snapshot
         self.policy = policy
         self.now = now
-        self.usable = usable_flavors(snapshot.flavors, snapshot.clusters, policy.observation_bound, now)
+        self.answering = answering_clusters(snapshot.clusters, policy.observation_bound, now)
+        self.usable = frozenset(
+            name for name, flavor in snapshot.flavors.items() if flavor.cluster in self.answering
+        )
         self.board = Board(snapshot.nodes, snapshot.flavors, self.usable)
         self.ledger = Ledger(snapshot.trees, snapshot.usage)
         self.placer = Placer(self.board, self.ledger, policy)
@@ -36,6 +42,7 @@ class Context:
         self.new_holds: list[HoldView] = []
         self.approximate: set[str] = set()  # shapes whose search met a bound
         self.preemptions_tried = 0
+        self.preemption_looks = 0
         self._plans: dict[str, ShapePlan] = {}
         self._barred: dict[str, bool] = {}
         self._by_queue: dict[str, list[RunningView]] | None = None
@@ -72,24 +79,24 @@ class Context:
         charges: tuple[Charge, ...],
         from_hold: bool,
     ) -> None:
-        basis, lender = self._basis(plan)
+        basis, lender = self._basis(plan.shape.queue, charges)
         key = plan.shape.key
         self.placements.append(
             Placement(item.workload_id, item.attempt_id, key, members, charges, from_hold, basis, lender)
         )
 
-    def _basis(self, plan: ShapePlan) -> tuple[QuotaBasis, str | None]:
+    def _basis(self, queue: str, charges: tuple[Charge, ...]) -> tuple[QuotaBasis, str | None]:
         tree = self.snapshot.trees.get(QUEUE_TREE)
-        asks = [ask for ask in plan.class_asks if ask.tree == QUEUE_TREE]
-        if tree is None or not asks:
+        if tree is None:
             return QuotaBasis.UNLIMITED, None
-        usage = self.ledger.usage(QUEUE_TREE)
-        queue = plan.shape.queue
-        parent = tree.nodes[queue].parent
-        for ask in asks:
-            if parent and usage.get((queue, ask.subject), 0) > tree.subtree(queue, ask.subject):
-                return QuotaBasis.BORROWED, parent
-        return QuotaBasis.NOMINAL, None
+        usage = self.ledger.worlds[0][QUEUE_TREE]
+        subjects = [
+            item.subject for item in charges if item.tree == QUEUE_TREE and item.subject in tree.subjects
+        ]
+        for subject in subjects:
+            if usage.get((queue, subject), 0) > tree.subtree(queue, subject):
+                return QuotaBasis.BORROWED, tree.nodes[queue].parent
+        return (QuotaBasis.NOMINAL if subjects else QuotaBasis.UNLIMITED), None
 
     def is_stopping(self, attempt: RunningView) -> bool:
         """True when it stops already, or is asked to in this cycle."""
@@ -110,7 +117,7 @@ class Context:
     def add_hold(self, hold: HoldView, evictions: Iterable[Eviction]) -> None:
         """Keeps the hold's places and charges it, while its victims still have theirs."""
         self.board.change_members(hold.members, -1)
-        self.ledger.add(hold.charges)
+        self.ledger.hold(hold, self.snapshot.running)
         self.holds[hold.attempt_id] = hold
         self.new_holds.append(hold)
         self.evictions.update((eviction.attempt_id, eviction) for eviction in evictions)

@@ -14,10 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from steelyard.model.policy import Policy
-from steelyard.model.reasons import Reason
-from steelyard.model.units import SECOND
+from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.workloads import Shape
-from steelyard.scheduling.context import Context
+from steelyard.scheduling.context import EXPLAIN_EVERY, Context
 from steelyard.scheduling.decisions import (
     Decisions,
     DropCause,
@@ -32,8 +31,6 @@ from steelyard.scheduling.preemption import Pools, preempt, settle_holds
 from steelyard.scheduling.snapshot import AddPending, Snapshot
 from steelyard.scheduling.views import HoldView, PendingItem, ShapeGroup
 
-#: Reasons of a shape are made again no sooner than after this time.
-EXPLAIN_EVERY = SECOND
 #: Shapes whose reasons are made in one cycle.
 MAX_EXPLAINED = 256
 _PROBE = 2**63 - 1
@@ -81,7 +78,10 @@ def explain(
     if hold is not None:
         return Explanation(None, hold, own)
     found = decisions.reasons[shape.key]
-    return Explanation(None, None, (*own, *found.reasons), found.approximate)
+    waits = tuple(reason for reason in found.reasons if reason.code != ReasonCode.PENDING_EVALUATION)
+    if own or waits:
+        return Explanation(None, None, (*own, *waits), found.approximate and bool(waits))
+    return Explanation(None, None, found.reasons, found.approximate)
 
 
 class _Cycle:
@@ -175,6 +175,7 @@ class _Cycle:
             (),
             reasons,
             own,
+            tuple(shape.key for shape in explained),
             self._stats(len(explained)),
         )
 

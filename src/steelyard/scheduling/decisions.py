@@ -116,6 +116,7 @@ class Decisions:
     refusals: tuple[Refusal, ...] = ()
     reasons: Mapping[str, ShapeReasons] = field(default_factory=dict)  # by shape key
     workload_reasons: Mapping[int, tuple[Reason, ...]] = field(default_factory=dict)  # by workload id
+    looked: tuple[str, ...] = ()  # shapes explained in this cycle: their `last_looked` is now
     stats: Stats = Stats()
 
     @property
@@ -128,7 +129,7 @@ class Decisions:
         return [
             [name, canonical(getattr(self, name))]
             for name in ("now", "policy_version", "placements", "evictions", "holds", "dropped_holds",
-                         "refusals", "reasons", "workload_reasons", "stats")
+                         "refusals", "reasons", "workload_reasons", "looked", "stats")
         ]
 
 

@@ -1,6 +1,7 @@
 """What could never be held, even by empty clusters. Only what is certain is said.
 
-Cordoned nodes and clusters that don't answer count as there: they may come back.
+Cordoned nodes and clusters that don't answer count as there: they may come back. Nodes that have the
+same in total are looked at together, so the work grows with kinds of nodes, not with nodes.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.scheduling.barriers import WAKE_CAPACITY
 from steelyard.scheduling.board import Need, matches
 from steelyard.scheduling.placement import RoleNeed, ShapePlan
-from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.views import FlavorView, NodeView
+
+_Labels = tuple[tuple[str, str], ...]
+_Totals = Mapping[DeviceClass, int | None]  # None: not known
 
 
 def class_flavors(
@@ -40,81 +43,101 @@ def class_total(
     return sum(view.totals[name] for name in names)
 
 
-def never_reasons(snapshot: Snapshot, plan: ShapePlan, flavor: str | None = None) -> list[Reason]:
+class Bounds:
+    """What there is in all, by flavor: kinds of nodes and their number.
+
+    May be kept as long as nodes and flavors stay the same; `free` quantities play no part in it.
+    """
+
+    def __init__(self, nodes: Mapping[int, NodeView], flavors: Mapping[str, FlavorView]) -> None:
+        self.flavors = flavors
+        self._by_flavor: dict[str, list[NodeView]] = {}
+        for node_id in sorted(nodes):
+            view = nodes[node_id]
+            for name in {*view.accelerators, *view.totals, *(slot.flavor for slot in view.slots)}:
+                self._by_flavor.setdefault(name, []).append(view)
+        self._kinds: dict[tuple[str, _Labels], list[tuple[_Totals, int]]] = {}
+
+    def kinds(self, flavor: str, need: Need) -> list[tuple[_Totals, int]]:
+        """Totals by class of the nodes with the flavor and the labels, each with how many there are."""
+        key = (flavor, need.labels)
+        known = self._kinds.get(key)
+        if known is None:
+            counts: dict[tuple[int | None, ...], int] = {}
+            for view in self._by_flavor.get(flavor, ()):
+                if matches(view, need):
+                    totals = tuple(
+                        class_total(view, self.flavors, cls, flavor if cls is need.primary else None)
+                        for cls in DeviceClass
+                    )
+                    counts[totals] = counts.get(totals, 0) + 1
+            known = [(dict(zip(DeviceClass, totals, strict=True)), count) for totals, count in counts.items()]
+            self._kinds[key] = known
+        return known
+
+
+def never_reasons(bounds: Bounds, plan: ShapePlan, flavor: str | None = None) -> list[Reason]:
     """Why the gang could never be held; with its lead role on one flavor, if it is given."""
     if flavor is None:
-        return [
-            _no_flavor(role, None) for role in plan.roles if not role.flavors and not role.silent
-        ] or ([] if plan.roles else [Reason(ReasonCode.NO_MATCHING_FLAVOR, "placement")])
-    cluster = snapshot.flavors[flavor].cluster
+        missing = [_no_flavor(role, None) for role in plan.roles if not role.flavors and not role.silent]
+        return missing if plan.roles else [Reason(ReasonCode.NO_MATCHING_FLAVOR, "placement")]
+    cluster = bounds.flavors[flavor].cluster
     reasons: list[Reason] = []
     for role in plan.roles:
         names = [flavor]
         if role is not plan.lead:
-            names = [name for name in role.flavors if snapshot.flavors[name].cluster == cluster]
+            names = [name for name in role.flavors if bounds.flavors[name].cluster == cluster]
         if not names:
             reasons.append(_no_flavor(role, cluster))
             continue
-        each = [_never_holds(snapshot, role, name) for name in names]
+        each = [_never_holds(bounds, role, name) for name in names]
         if all(each):
             reasons += [reason for reason in each if reason is not None]
     return reasons
 
 
-def _no_flavor(role: RoleNeed, cluster: str | None) -> Reason:
+def _no_flavor(role: RoleNeed, cluster: str | None, flavor: str | None = None) -> Reason:
     request = role.need.request
+    labels = [f"{key}={value}" for key, value in role.need.labels[:8]] if flavor else []
     params: dict[str, str | int | None] = {
         "role": role.name,
         "cluster": cluster,
         "flavors": ",".join(request.flavors[:8]) or None,
         "models": ",".join(request.models[:8]) or None,
-        "labels": None,
+        "labels": ",".join(labels) or None,
     }
     return Reason(
-        ReasonCode.NO_MATCHING_FLAVOR, "placement", resource=role.need.primary.value,
+        ReasonCode.NO_MATCHING_FLAVOR, "placement", resource=role.need.primary.value, flavor=flavor,
         requested=role.need.amount * role.count, wakes_on=(WAKE_CAPACITY,), params=params,
     )
 
 
-def _never_holds(snapshot: Snapshot, role: RoleNeed, flavor: str) -> Reason | None:
+def _never_holds(bounds: Bounds, role: RoleNeed, flavor: str) -> Reason | None:
     need = role.need
-    nodes = [
-        view
-        for _, view in sorted(snapshot.nodes.items())
-        if class_flavors(view, snapshot.flavors, need.primary, flavor) and matches(view, need)
-    ]
-    if not nodes and need.labels:
-        labels = ",".join(f"{key}={value}" for key, value in need.labels[:8])
-        reason = _no_flavor(role, snapshot.flavors[flavor].cluster)
-        return Reason(
-            reason.code, reason.stage, resource=reason.resource, flavor=flavor, requested=reason.requested,
-            wakes_on=reason.wakes_on, params={**reason.params, "labels": labels},
-        )
+    kinds = bounds.kinds(flavor, need)
+    if not kinds and need.labels:
+        return _no_flavor(role, bounds.flavors[flavor].cluster, flavor)
+    members = 0
     for device_class, amount in need.amounts:
-        only = flavor if device_class is need.primary else None
-        totals = [class_total(view, snapshot.flavors, device_class, only) for view in nodes]
-        known = [total for total in totals if total is not None]
-        if len(known) < len(totals):
+        known = [(total, count) for totals, count in kinds if (total := totals[device_class]) is not None]
+        if len(known) < len(kinds):
             return None
-        if sum(known) < amount * role.count:
-            return _exceeds(role, flavor, device_class, sum(known), amount * role.count, "cluster")
-        if max(known, default=0) < amount:
-            return _exceeds(role, flavor, device_class, max(known, default=0), amount, "node")
-    most = sum(_members_on(snapshot, view, need, flavor) for view in nodes)
-    if most < role.count:
-        requested, limit = role.count * need.amount, most * need.amount
+        there = sum(total * count for total, count in known)
+        if there < amount * role.count:
+            return _exceeds(role, flavor, device_class, there, amount * role.count, "cluster")
+        largest = max((total for total, _ in known), default=0)
+        if largest < amount:
+            return _exceeds(role, flavor, device_class, largest, amount, "node")
+    members = sum(_members_on(totals, need) * count for totals, count in kinds)
+    if members < role.count:
+        requested, limit = role.count * need.amount, members * need.amount
         return _exceeds(role, flavor, need.primary, limit, requested, "members")
     return None
 
 
-def _members_on(snapshot: Snapshot, view: NodeView, need: Need, flavor: str) -> int:
-    """At most so many members fit on the empty node."""
-    bounds = []
-    for device_class, amount in need.amounts:
-        only = flavor if device_class is need.primary else None
-        total = class_total(view, snapshot.flavors, device_class, only) or 0
-        bounds.append(total // amount if amount else 1 << 30)
-    return min(bounds)
+def _members_on(totals: _Totals, need: Need) -> int:
+    """At most so many members fit on an empty node of the kind."""
+    return min((totals[cls] or 0) // amount if amount else 1 << 30 for cls, amount in need.amounts)
 
 
 def _exceeds(

@@ -24,10 +24,11 @@ from steelyard.scheduling.board import allocation_room
 from steelyard.scheduling.capacity import Capacity
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.decisions import ShapeReasons
-from steelyard.scheduling.ever import never_reasons
+from steelyard.scheduling.ever import Bounds, never_reasons
 from steelyard.scheduling.holders import Holders
+from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import ShapePlan, allocations_of, flavor_amounts, prepare
-from steelyard.scheduling.quota import Usage, shortfalls, shown
+from steelyard.scheduling.quota import QuotaTree, Shortfall, shortfalls, shown
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.views import HoldView, PendingItem
 
@@ -59,9 +60,8 @@ class Explainer:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        usage = {name: context.ledger.usage(name) for name in context.snapshot.trees}
         self.holders = Holders(
-            context.snapshot, usage, context.holds.values(), context.placements, context.now
+            context.snapshot, context.ledger, context.holds.values(), context.placements, context.now
         )
         self.capacity = Capacity(context, self.holders)
 
@@ -76,7 +76,7 @@ class Explainer:
             reasons += [reason for found in by_flavor.values() for reason in found]
             reasons += _silent(context.snapshot, plan)
             if not by_flavor:
-                reasons += never_reasons(context.snapshot, plan)
+                reasons += never_reasons(self.capacity.bounds, plan)
         if not reasons:
             reasons = [pending_evaluation()]
         approximate = shape.key in context.approximate or any(reason.approximate for reason in reasons)
@@ -121,25 +121,33 @@ class Explainer:
 
 
 def quota_reasons(
-    snapshot: Snapshot, holders: Holders, tree: str, node: str, subject: str, quantity: int
+    snapshot: Snapshot,
+    holders: Holders,
+    tree: str,
+    node: str,
+    subject: str,
+    quantity: int,
+    only_refusing: bool = False,
 ) -> list[Reason]:
     """A reason for each node of the path whose own limit stands in the way."""
     quotas = snapshot.trees[tree]
     if not quotas.governs(subject):
         return []
-    usage = holders.usage[tree]
     never = {short.node for short in shortfalls(quotas, {}, node, subject, quantity)}
     reasons = []
-    for short in shortfalls(quotas, usage, node, subject, quantity):
+    for world, short in _worst(quotas, holders, tree, node, subject, quantity):
         limit = quotas.limits.get((short.node, subject))
         refuses = limit is not None and limit.on_exceed is OnExceed.REFUSE
-        used, short_by = short.used, short.short_by
+        if only_refusing and not refuses:
+            continue
         code = ReasonCode.OVER_LIMIT if refuses else ReasonCode.WAITING_FOR_QUOTA
+        used, short_by = short.used, short.short_by
         owners: tuple[Holder, ...] = ()
         if short.node in never:
             code = ReasonCode.EXCEEDS_MAX_QUOTA
+            used, short_by = 0, short.requested - short.limit
         else:
-            owners = holders.of_quota(tree, short.node, subject, short_by)
+            owners = holders.of_quota(world, tree, short.node, subject, short_by)
         flavor, resource = _subject(snapshot, subject)
         reasons.append(
             Reason(
@@ -150,6 +158,18 @@ def quota_reasons(
             )
         )
     return reasons
+
+
+def _worst(
+    quotas: QuotaTree, holders: Holders, tree: str, node: str, subject: str, quantity: int
+) -> list[tuple[int, Shortfall]]:
+    """The shortfalls, each from the world in which it is larger, along the path."""
+    worst: dict[str, tuple[int, Shortfall]] = {}
+    for world, usages in enumerate(holders.worlds):
+        for short in shortfalls(quotas, usages[tree], node, subject, quantity):
+            if short.node not in worst or worst[short.node][1].short_by < short.short_by:
+                worst[short.node] = (world, short)
+    return [worst[name] for name in quotas.path(node) if name in worst]
 
 
 def _subject(snapshot: Snapshot, subject: str) -> tuple[str | None, str]:
@@ -239,30 +259,34 @@ def bounded(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     return tuple(ordered)
 
 
-def can_ever_fit(snapshot: Snapshot, policy: Policy, shape: Shape) -> tuple[Reason, ...]:
+def can_ever_fit(
+    snapshot: Snapshot, policy: Policy, shape: Shape, bounds: Bounds | None = None
+) -> tuple[Reason, ...]:
     """Why a shape could never start, even with nothing else running; empty when it may.
 
     Cordoned nodes and clusters that don't answer count as there. Only what is certain is said.
+    `bounds` may be given where many shapes are asked about while the nodes stay the same.
     """
     del policy  # part of the contract: later policies bound what may ever be asked
+    bounds = bounds or Bounds(snapshot.nodes, snapshot.flavors)
     plan = prepare(snapshot, frozenset(snapshot.flavors), shape)
-    empty: dict[str, Usage] = {name: {} for name in snapshot.trees}
-    nobody = Holders(replace(snapshot, running={}), empty, ())
+    nobody = Holders(replace(snapshot, running={}), Ledger(snapshot.trees, {}), ())
     reasons = [reason for reason in barriers(snapshot, plan) if reason.code != ReasonCode.QUEUE_STOPPED]
     for ask in plan.class_asks:
         reasons += quota_reasons(snapshot, nobody, ask.tree, ask.node, ask.subject, ask.quantity)
-    by_flavor = {
-        name: _never_on(snapshot, nobody, plan, name) for name in (plan.lead.flavors if plan.roles else ())
-    }
+    names = plan.lead.flavors if plan.roles else ()
+    by_flavor = {name: _never_on(snapshot, bounds, nobody, plan, name) for name in names}
     if all(by_flavor.values()):
         reasons += [reason for found in by_flavor.values() for reason in found]
         if not by_flavor:
-            reasons += never_reasons(snapshot, plan)
+            reasons += never_reasons(bounds, plan)
     return bounded(reasons)
 
 
-def _never_on(snapshot: Snapshot, nobody: Holders, plan: ShapePlan, flavor: str) -> list[Reason]:
-    reasons = never_reasons(snapshot, plan, flavor)
+def _never_on(
+    snapshot: Snapshot, bounds: Bounds, nobody: Holders, plan: ShapePlan, flavor: str
+) -> list[Reason]:
+    reasons = never_reasons(bounds, plan, flavor)
     quantity = plan.lead.count * plan.lead.need.amount
     for tree, node in plan.nodes:
         reasons += quota_reasons(snapshot, nobody, tree, node, f"flavor/{flavor}", quantity)
@@ -275,30 +299,23 @@ def over_refusing_limit(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:
     A flavor's limit counts only when every flavor the shape allows has one that refuses.
     """
     plan = prepare(snapshot, frozenset(snapshot.flavors), shape)
-    usage = {name: snapshot.usage.get(name, {}) for name in snapshot.trees}
-    holders = Holders(snapshot, usage, snapshot.holds.values())
-    reasons = [
-        reason
-        for ask in plan.class_asks
-        for reason in quota_reasons(snapshot, holders, ask.tree, ask.node, ask.subject, ask.quantity)
-        if _refuses(snapshot, reason, ask.subject)
-    ]
+    ledger = Ledger(snapshot.trees, snapshot.usage)
+    ledger.keep(snapshot.holds.values(), snapshot.running)
+    holders = Holders(snapshot, ledger, snapshot.holds.values())
+    reasons: list[Reason] = []
+    for ask in plan.class_asks:
+        reasons += quota_reasons(
+            snapshot, holders, ask.tree, ask.node, ask.subject, ask.quantity, only_refusing=True
+        )
     by_flavor = []
     for flavor in plan.lead.flavors if plan.roles else ():
-        subject, quantity = f"flavor/{flavor}", plan.lead.count * plan.lead.need.amount
-        found = [
-            reason
-            for tree, node in plan.nodes
-            for reason in quota_reasons(snapshot, holders, tree, node, subject, quantity)
-            if _refuses(snapshot, reason, subject)
-        ]
+        found: list[Reason] = []
+        quantity = plan.lead.count * plan.lead.need.amount
+        for tree, node in plan.nodes:
+            found += quota_reasons(
+                snapshot, holders, tree, node, f"flavor/{flavor}", quantity, only_refusing=True
+            )
         by_flavor.append(found)
     if all(by_flavor):
-        reasons += [reason for found in by_flavor for reason in found]
+        reasons += [reason for each in by_flavor for reason in each]
     return bounded(reasons)
-
-
-def _refuses(snapshot: Snapshot, reason: Reason, subject: str) -> bool:
-    tree = snapshot.trees[str(reason.params["tree"])]
-    limit = tree.limits.get((reason.owner or "", subject))
-    return limit is not None and limit.on_exceed is OnExceed.REFUSE

@@ -7,15 +7,17 @@ What nobody known holds is named after its place: the tree's node, or kind `unav
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard.model.ids import render
 from steelyard.model.reasons import Holder
-from steelyard.model.workloads import MemberPlan
+from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.decisions import Placement
+from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import allocations_of
-from steelyard.scheduling.quota import QuotaTree, Usage
+from steelyard.scheduling.quota import QuotaTree
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.views import Charge, HoldView
 
@@ -30,20 +32,16 @@ class Live:
     workload_id: int
     queue: str
     project: str
-    priority: int
     since: int
     members: tuple[MemberPlan, ...]
     charges: tuple[Charge, ...]
+    order: tuple[int, int, int]  # lowest priority first, then most recent
     name: str | None = None
     is_running: bool = True
 
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """Lowest priority first, then most recent."""
-        return (self.priority, -self.since, -self.attempt_id)
-
 
 Part = tuple[Live, int]
+_Place = tuple[str, str, str]  # tree, node, subject
 
 
 class Holders:
@@ -52,39 +50,54 @@ class Holders:
     def __init__(
         self,
         snapshot: Snapshot,
-        usage: Mapping[str, Usage],
+        ledger: Ledger,
         holds: Iterable[HoldView],
         placements: Iterable[Placement] = (),
         now: int = 0,
     ) -> None:
         self.trees: Mapping[str, QuotaTree] = snapshot.trees
-        self.usage = usage
-        self._lives = list(_lives(snapshot, holds, placements, now))
-        self._charged: dict[tuple[str, str, str], list[Part]] | None = None
+        self.worlds = ledger.worlds
+        self._ending = ledger.ending
+        self._source = (snapshot, list(holds), list(placements), now)
+        self._known_lives: list[Live] | None = None
+        self._charged: dict[_Place, list[Part]] | None = None
         self._on_node: dict[tuple[int, str], list[Part]] | None = None
-        self._quota: dict[tuple[str, str, str], list[Part]] = {}
+        self._quota: dict[tuple[int, _Place], list[Part]] = {}
         self._capacity: dict[tuple[str, tuple[int, ...]], list[Part]] = {}
 
-    def of_quota(self, tree: str, node: str, subject: str, short_by: int) -> tuple[Holder, ...]:
-        """Who uses a node's quota, up to the shortfall."""
-        kind = self.trees[tree].nodes[node].kind
-        return fold(self._parts(tree, node, subject), short_by, Holder(kind, node, 0))
+    @property
+    def _lives(self) -> list[Live]:
+        """Made when first asked for: most shapes are not short of anything."""
+        if self._known_lives is None:
+            self._known_lives = list(_lives(*self._source))
+        return self._known_lives
 
-    def _parts(self, tree: str, node: str, subject: str) -> list[Part]:
-        known = self._quota.get((tree, node, subject))
+    def of_quota(self, world: int, tree: str, node: str, subject: str, short_by: int) -> tuple[Holder, ...]:
+        """Who uses a node's quota in one of the ledger's worlds, up to the shortfall."""
+        kind = self.trees[tree].nodes[node].kind
+        return fold(self._parts(world, (tree, node, subject)), short_by, Holder(kind, node, 0))
+
+    def _parts(self, world: int, place: _Place) -> list[Part]:
+        """Own charges, and of each child's as much as flows up from it."""
+        known = self._quota.get((world, place))
         if known is not None:
             return known
-        quotas, usage = self.trees[tree], self.usage[tree]
-        parts = list(self._own().get((tree, node, subject), ()))
+        tree, node, subject = place
+        quotas, usage = self.trees[tree], self.worlds[world][tree]
+        parts = [part for part in self._own().get(place, ()) if self._is_in(world, part[0])]
         for child in quotas.children(node):
             flow = max(0, usage.get((child, subject), 0) - quotas.local(child, subject))
             if flow:
-                parts += cut(self._parts(tree, child, subject), flow)
+                parts += cut(self._parts(world, (tree, child, subject)), flow)
         parts.sort(key=lambda part: part[0].order)
-        self._quota[tree, node, subject] = parts
+        self._quota[world, place] = parts
         return parts
 
-    def _own(self) -> dict[tuple[str, str, str], list[Part]]:
+    def _is_in(self, world: int, live: Live) -> bool:
+        """The first world has what runs, the second the holds instead of those who end for them."""
+        return live.is_running if world == 0 else live.attempt_id not in self._ending
+
+    def _own(self) -> dict[_Place, list[Part]]:
         if self._charged is None:
             self._charged = {}
             for live in self._lives:
@@ -97,11 +110,9 @@ class Holders:
         self, names: Iterable[str], nodes: Sequence[int], short_by: int, place: str
     ) -> tuple[Holder, ...]:
         """Who holds devices of these flavors on these nodes, up to the shortfall."""
-        parts: list[Part] = []
-        for name in sorted(names):
-            parts += self._holding(name, tuple(nodes))
-        parts.sort(key=lambda part: part[0].order)
-        return fold(merge(parts), short_by, Holder("unavailable", place, 0))
+        each = [self._holding(name, tuple(nodes)) for name in sorted(names)]
+        parts = each[0] if len(each) == 1 else merge(heapq.merge(*each, key=lambda part: part[0].order))
+        return fold(parts, short_by, Holder("unavailable", place, 0))
 
     def of_places(
         self, places: Iterable[tuple[int, str, int | None]], short_by: int, owner: str
@@ -123,7 +134,8 @@ class Holders:
         if known is None:
             index = self._by_node()
             parts = [part for node in nodes for part in index.get((node, flavor), ())]
-            known = self._capacity[flavor, nodes] = sorted(parts, key=lambda part: part[0].order)
+            parts.sort(key=lambda part: part[0].order)
+            known = self._capacity[flavor, nodes] = merge(parts)
         return known
 
     def _by_node(self) -> dict[tuple[int, str], list[Part]]:
@@ -140,24 +152,25 @@ def _lives(
     snapshot: Snapshot, holds: Iterable[HoldView], placements: Iterable[Placement], now: int
 ) -> Iterable[Live]:
     for run in snapshot.running.values():
+        order = (run.priority, -run.placed_at, -run.attempt_id)
         yield Live(
-            run.attempt_id, run.workload_id, run.queue, run.project, run.priority, run.placed_at,
-            run.members, run.charges, run.name,
+            run.attempt_id, run.workload_id, run.queue, run.project, run.placed_at, run.members, run.charges,
+            order, run.name,
         )
     for hold in holds:
-        shape = hold.shape
-        yield Live(
-            hold.attempt_id, hold.workload_id, shape.queue, shape.project, shape.priority, hold.since,
-            hold.members, hold.charges, is_running=False,
-        )
+        yield _of_shape(hold, hold.shape, hold.since, is_running=False)
     shapes = {group.shape.key: group.shape for group in snapshot.pending}
     shapes.update((hold.shape.key, hold.shape) for hold in snapshot.holds.values())
     for placed in placements:
-        shape = shapes[placed.shape_key]
-        yield Live(
-            placed.attempt_id, placed.workload_id, shape.queue, shape.project, shape.priority, now,
-            placed.members, placed.charges,
-        )
+        yield _of_shape(placed, shapes[placed.shape_key], now, is_running=True)
+
+
+def _of_shape(item: HoldView | Placement, shape: Shape, since: int, is_running: bool) -> Live:
+    order = (shape.priority, -since, -item.attempt_id)
+    return Live(
+        item.attempt_id, item.workload_id, shape.queue, shape.project, since, item.members, item.charges,
+        order, is_running=is_running,
+    )
 
 
 def cut(parts: Iterable[Part], amount: int) -> list[Part]:

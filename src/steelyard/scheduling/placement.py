@@ -57,16 +57,13 @@ class Plan:
     charges: tuple[Charge, ...]
 
 
-def usable_flavors(
-    flavors: Mapping[str, FlavorView], clusters: Mapping[str, ClusterView], bound: int, now: int
-) -> frozenset[str]:
-    """Flavors of clusters that answer and whose observation is not older than the bound."""
-    fresh = {
+def answering_clusters(clusters: Mapping[str, ClusterView], bound: int, now: int) -> frozenset[str]:
+    """Clusters that answer and whose observation is not older than the bound."""
+    return frozenset(
         name
         for name, cluster in clusters.items()
         if cluster.reachable and cluster.observed_at is not None and now - cluster.observed_at <= bound
-    }
-    return frozenset(name for name, flavor in flavors.items() if flavor.cluster in fresh)
+    )
 
 
 def matching_flavors(flavors: Mapping[str, FlavorView], need: Need) -> list[str]:

@@ -14,13 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from steelyard.scheduling.context import HOLD_TIMER, Context
+from steelyard.scheduling.context import EXPLAIN_EVERY, HOLD_TIMER, Context
 from steelyard.scheduling.decisions import DropCause, DroppedHold, Eviction
 from steelyard.scheduling.placement import Plan, ShapePlan, allocations_of
 from steelyard.scheduling.views import HoldView, PendingItem, RunningView
 
 #: Shapes that may look for victims in one cycle, highest priority first.
 MAX_TRIES = 64
+#: Node looks of all these searches in one cycle; the search that passes it is the last.
+MAX_LOOKS = 100_000
 #: Candidates looked at, as a multiple of the victims allowed.
 CANDIDATES_PER_VICTIM = 16
 
@@ -52,6 +54,7 @@ def settle_holds(context: Context) -> list[DroppedHold]:
         else:
             dropped.append(DroppedHold(hold.workload_id, hold.attempt_id, cause, hold.charges))
             context.ledger.add(hold.charges, -1)
+    context.ledger.keep(kept, context.snapshot.running)
     for hold in kept:
         context.board.change_members(hold.members, -1)
         context.holds[hold.attempt_id] = hold
@@ -71,22 +74,24 @@ def _drop_cause(context: Context, hold: HoldView) -> DropCause | None:
 
 
 def _is_answering(context: Context, hold: HoldView) -> bool:
-    return all(allocation.flavor in context.usable for _, allocation in allocations_of(hold.members))
+    return all(member.cluster in context.answering for member in hold.members)
 
 
 def preempt(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) -> bool:
     """Makes a hold for the attempt, with the evictions it needs; False, and nothing changed, if it can't."""
-    if not context.policy.preemption.within_queue or context.preemptions_tried >= MAX_TRIES:
+    if not context.policy.preemption.within_queue:
         return False
     pool = pools.of(plan.shape.queue, plan.shape.priority)
-    if pool is None or not _is_in_reach(context, plan, pool):
+    if pool is None or not _is_due(context, plan) or not _is_in_reach(context, plan, pool):
         return False
     context.preemptions_tried += 1
+    looks = context.board.looks
     simulation = _Simulation(context, plan)
     simulation.remove(pool.stopping)
     chosen = _choose(simulation, pool.victims)
     found = simulation.attempt() if chosen is not None else None
     simulation.restore()
+    context.preemption_looks += context.board.looks - looks
     if chosen is None or found is None or len(chosen) > _allowed(context, plan.shape.queue):
         if pool.is_cut:
             context.approximate.add(plan.shape.key)
@@ -98,6 +103,14 @@ def preempt(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) 
     )
     context.add_hold(hold, [_eviction(plan, item, victim) for victim in chosen])
     return True
+
+
+def _is_due(context: Context, plan: ShapePlan) -> bool:
+    """A shape that found no victims looks for them again after a while, so that others get their turn."""
+    looked = context.snapshot.last_looked.get(plan.shape.key)
+    if looked is not None and context.now - looked < EXPLAIN_EVERY:
+        return False
+    return context.preemptions_tried < MAX_TRIES and context.preemption_looks < MAX_LOOKS
 
 
 def _eviction(plan: ShapePlan, item: PendingItem, victim: RunningView) -> Eviction:
@@ -142,7 +155,10 @@ def _pool(context: Context, queue: str, priority: int) -> Pool | None:
     victims = [
         attempt
         for attempt in takewhile(lambda attempt: attempt.priority < priority, running)
-        if attempt.preemptible and attempt.placed_at <= latest and not context.is_stopping(attempt)
+        if attempt.preemptible
+        and attempt.placed_at <= latest
+        and not context.is_stopping(attempt)
+        and all(member.cluster in context.answering for member in attempt.members)
     ]
     if not victims and not any(attempt.priority < priority for attempt in stopping):
         return None
@@ -223,13 +239,13 @@ class _Simulation:
         for attempt in attempts:
             self._removed[attempt.attempt_id] = attempt
             self.context.board.change_members(attempt.members, 1)
-            self.context.ledger.add(attempt.charges, -1)
+            self.context.ledger.remove(attempt)
 
     def reinstate(self, attempts: Sequence[RunningView]) -> None:
         for attempt in attempts:
             del self._removed[attempt.attempt_id]
             self.context.board.change_members(attempt.members, -1)
-            self.context.ledger.add(attempt.charges)
+            self.context.ledger.reinstate(attempt)
 
     def move(self, victims: Sequence[RunningView], removed: int, wanted: int) -> None:
         """From the first `removed` of them removed to the first `wanted`."""

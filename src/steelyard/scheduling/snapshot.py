@@ -97,7 +97,7 @@ class Snapshot:
         for eviction in decisions.evictions:
             victim = draft.running[eviction.attempt_id]
             draft.running[eviction.attempt_id] = replace(victim, stopping=True)
-        looked = {**self.last_looked, **dict.fromkeys(decisions.reasons, decisions.now)}
+        looked = {**self.last_looked, **dict.fromkeys(decisions.looked, decisions.now)}
         return replace(draft.finish(), last_looked=looked)
 
     def with_(self, change: Change) -> Snapshot:
