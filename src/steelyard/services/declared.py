@@ -1,0 +1,258 @@
+"""Declared objects: apply, diff, export, read, retire.
+
+An apply is one unit: all its documents change together or none does. The whole result is checked as one
+world, so documents may come in any order. Every apply moves the counter `declared_version` from the value
+it was planned on; one that was overtaken is planned again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from steelyard.evidence.leaf import Origin
+from steelyard.identity.actor import actor_of
+from steelyard.identity.authorise import authorise, scope
+from steelyard.model.errors import ConflictError, InvalidError, NotFoundError
+from steelyard.model.organisation import Principal, Scope, Verb
+from steelyard.services.declared_step import DECLARED_VERSION, Applied, DeclaredStep
+from steelyard.services.documents import Document, stored_document
+from steelyard.services.kinds import APPLY_ORDER, Kind, QuotaSpec
+from steelyard.services.references import check, check_administrator_left, check_not_used
+from steelyard.services.warnings import quota_warnings
+from steelyard.store import declared as rows
+from steelyard.store.accounts import account_names
+from steelyard.store.database import View
+from steelyard.store.declared import DeclaredRow
+from steelyard.store.store import Store
+from steelyard.store.unit import Unit
+
+MAX_PLANS = 6
+#: Told the unit and the results before the unit is written, e.g. to record an answer in it.
+OnUnit = Callable[[Unit, "list[Applied]"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One version of a declared object, for readers."""
+
+    kind: str
+    name: str
+    labels: dict[str, str]
+    version: int
+    valid_from: int
+    valid_to: int | None
+    spec: dict[str, Any]
+
+
+def apply(
+    store: Store,
+    principal: Principal,
+    documents: Sequence[Document],
+    *,
+    dry_run: bool = False,
+    origin: Origin | None = None,
+    on_unit: OnUnit | None = None,
+) -> list[Applied]:
+    """Make the declared objects be as the documents say, atomically; results in apply order.
+
+    Raises ForbiddenError, InvalidError (`reference-missing`, `cohort-cycle`, …), ConflictError.
+    """
+    for document in documents:
+        authorise(principal, Verb.MANAGE, document.kind.value.lower())
+    return _repeat(store, lambda: _apply_once(store, principal, documents, dry_run, origin, on_unit))
+
+
+def plan_apply(
+    view: View,
+    store: Store,
+    unit: Unit,
+    documents: Sequence[Document],
+    *,
+    extra_users: frozenset[str] = frozenset(),
+    origin: Origin | None = None,
+) -> list[Applied]:
+    """Add to `unit` what the documents change, for use cases that change more in the same unit.
+
+    `extra_users` are accounts that the unit itself makes. The caller has authorised, and plans anew when
+    the unit turns out stale.
+    """
+    ordered = sorted(documents, key=lambda document: (APPLY_ORDER[document.kind], document.name))
+    before = load_world(view)
+    after = {**before, **{document.key: document for document in ordered}}
+    check(after, account_names(view) | extra_users)
+    check_administrator_left(before, after)
+    changed = [d for d in ordered if d.key not in before or before[d.key].digest != d.digest]
+    step = DeclaredStep(view, store, unit, ordered, changed, origin)
+    usage = rows.usage_counters(view) if any(d.kind is Kind.QUOTA for d in ordered) else {}
+    results = []
+    for document in ordered:
+        result = step.change(before.get(document.key), document)
+        if isinstance(document.spec, QuotaSpec):
+            result = replace(result, warnings=tuple(quota_warnings(after, document.spec, usage)))
+        results.append(result)
+    return results
+
+
+def retire(
+    store: Store,
+    principal: Principal,
+    kind: str,
+    name: str,
+    *,
+    if_match: int | None = None,
+    dry_run: bool = False,
+    origin: Origin | None = None,
+    on_unit: OnUnit | None = None,
+) -> Applied:
+    """End an object. Raises NotFoundError, ConflictError `object-in-use` while anything names it or
+    works in it, `version-mismatch` when it is not at `if_match`, ForbiddenError."""
+    wanted = parse_kind(kind)
+    authorise(principal, Verb.MANAGE, wanted.value.lower())
+
+    def once() -> list[Applied]:
+        unit = Unit(actor_of(principal))
+        with store.read() as view:
+            world = load_world(view)
+            document = world.get((wanted.value, name))
+            if document is None:
+                raise NotFoundError("not-found", kind=wanted.value, id=name[:63])
+            rest = {key: other for key, other in world.items() if key != document.key}
+            check_not_used(rest, document)
+            check_administrator_left(world, rest)
+            _check_idle(view, document)
+            step = DeclaredStep(view, store, unit, [document], [document], origin)
+            step.expect(document, if_match)
+            results = [step.retire(document)]
+        return _finish(store, unit, results, dry_run, on_unit)
+
+    return _repeat(store, once)[0]
+
+
+def export(store: Store, principal: Principal) -> list[dict[str, Any]]:
+    """Every document within the principal's scope, in apply order: applying them changes nothing."""
+    with store.read() as view:
+        found = rows.current(view, scope(principal, Verb.VIEW, "declared"))
+    found.sort(key=lambda row: (APPLY_ORDER[Kind(row.kind)], row.name))
+    return [export_document(row.kind, row.name, row.labels, row.spec) for row in found]
+
+
+def export_document(kind: str, name: str, labels: dict[str, str], spec: dict[str, Any]) -> dict[str, Any]:
+    """A document as a person would write it."""
+    metadata: dict[str, Any] = {"name": name}
+    if labels:
+        metadata["labels"] = labels
+    return {"kind": kind, "metadata": metadata, "spec": spec}
+
+
+def list_objects(
+    store: Store, principal: Principal, kind: str | None = None, at: int | None = None
+) -> list[Declared]:
+    """Objects within the principal's scope, now or as they were at an instant, in apply order."""
+    wanted = None if kind is None else parse_kind(kind).value
+    seen = scope(principal, Verb.VIEW, "declared")
+    with store.read() as view:
+        found = rows.current(view, seen) if at is None else rows.valid_at(view, seen, at)
+    found.sort(key=lambda row: (APPLY_ORDER[Kind(row.kind)], row.name))
+    return [_declared(row) for row in found if wanted is None or row.kind == wanted]
+
+
+def get_object(store: Store, principal: Principal, kind: str, name: str) -> Declared:
+    """The current version. Raises NotFoundError where there is none within the scope."""
+    newest = history(store, principal, kind, name)[0]
+    if newest.valid_to is not None:
+        raise NotFoundError("not-found", kind=newest.kind, id=newest.name)
+    return newest
+
+
+def history(store: Store, principal: Principal, kind: str, name: str) -> list[Declared]:
+    """All versions, newest first. Raises NotFoundError where there is none within the scope."""
+    wanted = parse_kind(kind)
+    with store.read() as view:
+        found = rows.history(view, scope(principal, Verb.VIEW, "declared"), wanted.value, name)
+    if not found:
+        raise NotFoundError("not-found", kind=wanted.value, id=name[:63])
+    return [_declared(row) for row in found]
+
+
+def parse_kind(text: str) -> Kind:
+    """The kind, in any case (`queue`, `Queue`). Raises InvalidError."""
+    for kind in Kind:
+        if kind.value.lower() == text.lower():
+            return kind
+    raise InvalidError("kind-unknown", kind=text[:60])
+
+
+def load_world(view: View) -> dict[tuple[str, str], Document]:
+    """Every current document, parsed."""
+    found = [
+        stored_document(row.kind, row.name, row.labels, row.spec)
+        for row in rows.current(view, Scope.system())
+    ]
+    return {document.key: document for document in found}
+
+
+# --- one unit --------------------------------------------------------------------------------------
+def _repeat(store: Store, once: Callable[[], list[Applied]]) -> list[Applied]:
+    """Plan again when another apply was faster; the last conflict is the caller's."""
+    for _ in range(MAX_PLANS - 1):
+        seen = _declared_version(store)
+        try:
+            return once()
+        except ConflictError:
+            if _declared_version(store) == seen:
+                raise
+    return once()
+
+
+def _declared_version(store: Store) -> int:
+    with store.read() as view:
+        return rows.counters(view).get(DECLARED_VERSION, 0)
+
+
+def _apply_once(
+    store: Store,
+    principal: Principal,
+    documents: Sequence[Document],
+    dry_run: bool,
+    origin: Origin | None,
+    on_unit: OnUnit | None,
+) -> list[Applied]:
+    unit = Unit(actor_of(principal))
+    with store.read() as view:
+        results = plan_apply(view, store, unit, documents, origin=origin)
+    return _finish(store, unit, results, dry_run, on_unit)
+
+
+def _finish(
+    store: Store, unit: Unit, results: list[Applied], dry_run: bool, on_unit: OnUnit | None
+) -> list[Applied]:
+    if dry_run:
+        return results
+    if on_unit is not None:
+        on_unit(unit, results)
+    if unit.writes:
+        store.writer.write(unit)
+    return results
+
+
+def _check_idle(view: View, document: Document) -> None:
+    """Raises ConflictError while something works in the object."""
+    name = document.name
+    busy = {
+        Kind.NAMESPACE: lambda: rows.live_workloads(view, namespace=name),
+        Kind.PROJECT: lambda: rows.live_workloads(view, project=name),
+        Kind.QUEUE: lambda: rows.live_workloads(view, queue=name),
+        Kind.PRIORITY_CLASS: lambda: rows.live_workloads(view, priority_class=name),
+        Kind.CLUSTER: lambda: rows.live_attempts(view, name),
+    }.get(document.kind)
+    count = busy() if busy is not None else 0
+    if count:
+        raise ConflictError(
+            "object-in-use", kind=document.kind.value, name=name, by_kind="Workload", by=str(count)
+        )
+
+
+def _declared(row: DeclaredRow) -> Declared:
+    return Declared(row.kind, row.name, row.labels, row.version, row.valid_from, row.valid_to, row.spec)

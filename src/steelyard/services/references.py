@@ -1,0 +1,199 @@
+"""What declared objects name of each other: missing targets, cycles, doubles, and who uses whom.
+
+A world is every object by (kind, name) as it would be after a change; checks look at the whole of it,
+so that the order of documents in one apply does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+from steelyard.model.errors import ConflictError, InvalidError
+from steelyard.model.organisation import RoleName
+from steelyard.model.resources import DeviceClass
+from steelyard.services.documents import Document
+from steelyard.services.kinds import (
+    FLAVOR_PREFIX,
+    BindingSpec,
+    CohortSpec,
+    FlavorSpec,
+    HardLimitSpec,
+    Kind,
+    LimitSpec,
+    NamespaceSpec,
+    PoolSpec,
+    ProjectSpec,
+    QueueSpec,
+    QuotaSpec,
+    RoutingSpec,
+)
+
+World: TypeAlias = Mapping[tuple[str, str], Document]
+FLAVOR = "Flavor"
+USER = "User"
+_LEVELS = {"team": Kind.TEAM, "project": Kind.PROJECT, "namespace": Kind.NAMESPACE}
+
+
+class Reference(NamedTuple):
+    """`path` of a document names an object of `kind`."""
+
+    path: str
+    kind: str
+    name: str
+
+
+def references(document: Document) -> Iterator[Reference]:
+    """All objects that a document names."""
+    spec = document.spec
+    if isinstance(spec, PoolSpec):
+        yield Reference("spec.cluster", Kind.CLUSTER, spec.cluster)
+    elif isinstance(spec, ProjectSpec):
+        yield Reference("spec.team", Kind.TEAM, spec.team)
+    elif isinstance(spec, NamespaceSpec):
+        yield Reference("spec.project", Kind.PROJECT, spec.project)
+    elif isinstance(spec, BindingSpec):
+        yield Reference("spec.user", USER, spec.user)
+        if spec.project is not None:
+            yield Reference("spec.project", Kind.PROJECT, spec.project)
+    elif isinstance(spec, CohortSpec) and spec.parent is not None:
+        yield Reference("spec.parent", Kind.COHORT, spec.parent)
+    elif isinstance(spec, QueueSpec) and spec.cohort is not None:
+        yield Reference("spec.cohort", Kind.COHORT, spec.cohort)
+    elif isinstance(spec, QuotaSpec):
+        yield Reference(f"spec.{spec.level}", _LEVELS[spec.level], spec.target)
+    elif isinstance(spec, RoutingSpec):
+        yield from _of_routes(spec)
+    yield from _of_limits(document)
+
+
+def _of_limits(document: Document) -> Iterator[Reference]:
+    spec = document.spec
+    if not isinstance(spec, CohortSpec | QueueSpec | QuotaSpec):
+        return
+    limits: tuple[LimitSpec | HardLimitSpec, ...] = spec.limits
+    for index, limit in enumerate(limits):
+        if limit.subject.startswith(FLAVOR_PREFIX):
+            name = limit.subject.removeprefix(FLAVOR_PREFIX)
+            yield Reference(f"spec.limits[{index}].flavor", FLAVOR, name)
+
+
+def _of_routes(spec: RoutingSpec) -> Iterator[Reference]:
+    for index, route in enumerate(spec.routes):
+        path = f"spec.routes[{index}]"
+        yield Reference(f"{path}.queue", Kind.QUEUE, route.queue)
+        yield Reference(f"{path}.priorityClass", Kind.PRIORITY_CLASS, route.priority_class)
+        if route.project is not None:
+            yield Reference(f"{path}.project", Kind.PROJECT, route.project)
+
+
+def check(world: World, users: Collection[str]) -> None:
+    """Raises InvalidError for the first thing in the world that does not fit together. `users` are the
+    names of accounts."""
+    flavors = _flavors(world)
+    for document in world.values():
+        for path, kind, name in references(document):
+            if kind == FLAVOR:
+                _check_flavor(document, path, name, flavors)
+            elif (name not in users) if kind == USER else ((kind, name) not in world):
+                raise _missing(document, path, kind, name)
+    _check_tree_names(world)
+    _check_cycles(world)
+    _check_quotas(world)
+
+
+def _missing(document: Document, path: str, kind: str, name: str) -> InvalidError:
+    return InvalidError(
+        "reference-missing",
+        kind=document.kind.value,
+        name=document.name,
+        path=path,
+        target_kind=kind,
+        target=name,
+    )
+
+
+def _flavors(world: World) -> dict[str, FlavorSpec]:
+    found: dict[str, FlavorSpec] = {}
+    for document in world.values():
+        if isinstance(document.spec, PoolSpec):
+            for flavor in document.spec.flavors:
+                if flavor.name in found:
+                    raise InvalidError("flavor-doubled", flavor=flavor.name, pool=document.name)
+                found[flavor.name] = flavor
+    return found
+
+
+def _check_flavor(document: Document, path: str, name: str, flavors: Mapping[str, FlavorSpec]) -> None:
+    if name not in flavors:
+        raise _missing(document, path, FLAVOR, name)
+    if flavors[name].device_class is DeviceClass.MEMORY:
+        raise InvalidError("field-invalid", path=path, expected="a flavor that is not of memory")
+
+
+def _check_tree_names(world: World) -> None:
+    """Queues and cohorts are nodes of one tree."""
+    for kind, name in world:
+        if kind == Kind.QUEUE and (Kind.COHORT.value, name) in world:
+            raise InvalidError("name-taken", kind=kind, name=name, by_kind=Kind.COHORT.value)
+
+
+def _check_cycles(world: World) -> None:
+    for kind, name in world:
+        if kind != Kind.COHORT:
+            continue
+        seen, current = {name}, _parent(world, name)
+        while current is not None:
+            if current in seen:
+                raise InvalidError("cohort-cycle", name=name)
+            seen.add(current)
+            current = _parent(world, current)
+
+
+def _parent(world: World, cohort: str) -> str | None:
+    spec = world[Kind.COHORT.value, cohort].spec
+    return spec.parent if isinstance(spec, CohortSpec) else None
+
+
+def _check_quotas(world: World) -> None:
+    owners: dict[tuple[str, str], str] = {}
+    for document in world.values():
+        if isinstance(document.spec, QuotaSpec):
+            for limit in document.spec.limits:
+                key = (document.spec.node, limit.subject)
+                if key in owners:
+                    other = owners[key]
+                    raise InvalidError(
+                        "quota-doubled", name=document.name, other=other, node=key[0], subject=key[1]
+                    )
+                owners[key] = document.name
+
+
+def check_not_used(world: World, document: Document) -> None:
+    """Raises ConflictError `object-in-use` when another object of the world names this one."""
+    own_flavors = set()
+    if isinstance(document.spec, PoolSpec):
+        own_flavors = {flavor.name for flavor in document.spec.flavors}
+    for other in world.values():
+        for _, kind, name in references(other):
+            if (kind, name) == document.key or (kind == FLAVOR and name in own_flavors):
+                raise ConflictError(
+                    "object-in-use",
+                    kind=document.kind.value,
+                    name=document.name,
+                    by_kind=other.kind.value,
+                    by=other.name,
+                )
+
+
+def check_administrator_left(before: World, after: World) -> None:
+    """Raises ConflictError when the last administrator's binding would go."""
+    if _administrators(before) and not _administrators(after):
+        raise ConflictError("last-administrator")
+
+
+def _administrators(world: World) -> int:
+    return sum(
+        isinstance(document.spec, BindingSpec) and document.spec.role is RoleName.ADMINISTRATOR
+        for document in world.values()
+    )
