@@ -1,0 +1,184 @@
+"""Policy as the rest of the house takes it: quota trees with limits, routes, priorities, its version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from steelyard.model.errors import RefusedError
+from steelyard.model.organisation import Scope
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Limit, Policy, Route, TreeNode
+from steelyard.model.reasons import Reason, ReasonCode
+from steelyard.model.workloads import WorkloadKind
+from steelyard.scheduling.quota import QuotaTree, with_unbounded_root
+from steelyard.services.cached import Cached
+from steelyard.services.derived import ORG_VERSION, POLICY_VERSION
+from steelyard.services.documents import stored_document
+from steelyard.services.kinds import (
+    ROUTING_NAME,
+    CohortSpec,
+    Kind,
+    PriorityClassSpec,
+    QueueSpec,
+    RoutingSpec,
+)
+from steelyard.store.database import View
+from steelyard.store.declared import counters, current, edges, open_limits
+
+#: The root that owns everything there is, above all teams.
+ORG_ROOT = "installation"
+Nodes: TypeAlias = Mapping[str, TreeNode]
+Limits: TypeAlias = Mapping[tuple[str, str], Limit]
+_POLICY_KINDS = frozenset({Kind.QUEUE, Kind.COHORT, Kind.PRIORITY_CLASS, Kind.ROUTING})
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """The routing and what it names: queues (stopped ones, too) and priority classes with their values."""
+
+    routes: tuple[Route, ...] = ()
+    queues: frozenset[str] = frozenset()
+    priorities: Mapping[str, int] | None = None
+
+    def matching(self, project: str, kind: WorkloadKind, environment: str | None) -> tuple[Route, ...]:
+        """The routes that apply, in order; the first decides, the others may be asked for."""
+        return tuple(
+            route
+            for route in self.routes
+            if route.project in (None, project)
+            and route.kind in (None, kind)
+            and route.environment in (None, environment)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    version: int
+    trees: dict[str, tuple[dict[str, TreeNode], dict[tuple[str, str], Limit]]]
+    quota_trees: dict[str, QuotaTree]
+    routes: Routes
+
+
+def _load(view: View) -> _Loaded:
+    nodes: dict[str, TreeNode] = {}
+    routes: tuple[Route, ...] = ()
+    priorities: dict[str, int] = {}
+    for row in current(view, Scope.system()):
+        if row.kind not in _POLICY_KINDS:
+            continue
+        spec = stored_document(row.kind, row.name, row.labels, row.spec).spec
+        if isinstance(spec, QueueSpec):
+            nodes[row.name] = TreeNode(QUEUE_TREE, row.name, "queue", spec.cohort, spec.stopped)
+        elif isinstance(spec, CohortSpec):
+            nodes[row.name] = TreeNode(QUEUE_TREE, row.name, "cohort", spec.parent)
+        elif isinstance(spec, PriorityClassSpec):
+            priorities[row.name] = spec.value
+        elif isinstance(spec, RoutingSpec) and row.name == ROUTING_NAME:
+            routes = tuple(
+                Route(r.queue, r.priority_class, r.project, r.kind, r.environment) for r in spec.routes
+            )
+    trees = {QUEUE_TREE: (nodes, _limits(view, QUEUE_TREE)), ORG_TREE: (_org(view), _limits(view, ORG_TREE))}
+    queues = frozenset(name for name, node in nodes.items() if node.kind == "queue")
+    built = {
+        QUEUE_TREE: QuotaTree(*trees[QUEUE_TREE]),
+        ORG_TREE: with_unbounded_root(ORG_TREE, *trees[ORG_TREE], ORG_ROOT),
+    }
+    version = counters(view).get(POLICY_VERSION, 0)
+    return _Loaded(version, trees, built, Routes(routes, queues, priorities))
+
+
+def _limits(view: View, tree: str) -> dict[tuple[str, str], Limit]:
+    return {
+        (row.limit.node, row.limit.subject): row.limit for row in open_limits(view) if row.limit.tree == tree
+    }
+
+
+def _org(view: View) -> dict[str, TreeNode]:
+    """Team, project and namespace nodes, `KIND/NAME`, each below the one it belongs to."""
+    above = {"project": "team", "namespace": "project"}
+    return {
+        f"{edge.kind}/{edge.child}": TreeNode(
+            ORG_TREE,
+            f"{edge.kind}/{edge.child}",
+            edge.kind,
+            f"{above[edge.kind]}/{edge.parent}" if edge.parent is not None else None,
+        )
+        for edge in edges(view, only_open=True)
+    }
+
+
+_cache = Cached(_load, POLICY_VERSION, ORG_VERSION)
+
+
+def load_trees(view: View) -> Mapping[str, tuple[Nodes, Limits]]:
+    """tree → (nodes by name, limits by (node, subject)). Tops of the organisation have no parent here."""
+    return _cache.get(view).trees
+
+
+def quota_trees(view: View) -> Mapping[str, QuotaTree]:
+    """tree → the tree itself; the organisation's hangs below the unbounded root `ORG_ROOT`."""
+    return _cache.get(view).quota_trees
+
+
+def load_policy(view: View) -> Policy:
+    """What `decide` follows, with its version."""
+    loaded = _cache.get(view)
+    return Policy(loaded.version, priorities=dict(loaded.routes.priorities or {}))
+
+
+def routes(view: View) -> Routes:
+    """The routing in force."""
+    return _cache.get(view).routes
+
+
+def route(
+    routing: Routes,
+    project: str,
+    kind: WorkloadKind,
+    environment: str | None,
+    asked_queue: str | None = None,
+    asked_class: str | None = None,
+) -> tuple[str, str, int]:
+    """(queue, priority class, priority) of a workload.
+
+    The first route that matches decides. A queue may be asked for when some matching route leads to it. A
+    priority class may be asked for when a matching route to the queue names it, or when it is not above
+    the one that the route gives. Raises RefusedError `refused` with the reason no-route or no-queue.
+    """
+    matching = routing.matching(project, kind, environment)
+    if not matching:
+        raise _refused(ReasonCode.NO_ROUTE, project, kind=kind.value, environment=environment)
+    if asked_queue is not None:
+        matching = tuple(found for found in matching if found.queue == asked_queue)
+    if not matching or matching[0].queue not in routing.queues:
+        queue = asked_queue if asked_queue is not None else matching[0].queue
+        raise _refused(ReasonCode.NO_QUEUE, project, queue=queue)
+    first = matching[0]
+    same_queue = {found.priority_class for found in matching if found.queue == first.queue}
+    return first.queue, *_priority(routing, first, same_queue, project, asked_class)
+
+
+def _priority(
+    routing: Routes, first: Route, open_classes: set[str], project: str, asked: str | None
+) -> tuple[str, int]:
+    known = routing.priorities or {}
+    given = known.get(first.priority_class, 0)
+    if asked is None:
+        return first.priority_class, given
+    if asked not in known or (asked not in open_classes and known[asked] > given):
+        raise _refused(ReasonCode.NO_ROUTE, project, queue=first.queue, priority_class=asked)
+    return asked, known[asked]
+
+
+def _refused(code: ReasonCode, project: str, **params: str | None) -> RefusedError:
+    given = {key: value for key, value in params.items() if value is not None}
+    reason = Reason(
+        code.value,
+        "submit",
+        scope="project",
+        owner=project,
+        wakes_on=("policy",),
+        params=dict(given),
+    )
+    return RefusedError("refused", [reason])
