@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TypeVar
 
 from steelyard.engines.port import AttemptStart, MemberStart, Signal
 from steelyard.engines.simulated import logs
+from steelyard.engines.simulated.archive import Archive
 from steelyard.engines.simulated.behaviour import Behaviour, parse_expect
 from steelyard.engines.simulated.feed import Feed
 from steelyard.engines.simulated.inventory import Layout, seen_now
 from steelyard.engines.simulated.life import Life
 from steelyard.engines.simulated.member import Attempt, Ending, Member, opening
+from steelyard.engines.simulated.outages import Outages
 from steelyard.engines.simulated.records import (
     Declared,
     Forgotten,
@@ -26,6 +26,7 @@ from steelyard.engines.simulated.records import (
     Namespaced,
     Record,
     Refused,
+    Saved,
     Signalled,
     Spent,
     Started,
@@ -38,18 +39,11 @@ from steelyard.engines.simulated.spec import (
     Suffering,
     parse_simulation,
 )
-from steelyard.engines.simulated.suffer import GONE, ON, Outage, Sufferings
+from steelyard.engines.simulated.suffer import Outage, Sufferings
 from steelyard.engines.simulated.timeline import Due, Timeline
 from steelyard.engines.simulated.world import Presence, Refusal, World
 from steelyard.model.errors import InvalidError
 from steelyard.model.resources import FoundNode
-
-#: Logs and ids of forgotten members are kept for this many, the oldest go first.
-KEPT = 20_000
-
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 @lru_cache(maxsize=4096)
@@ -58,7 +52,7 @@ def _behaviour_of(expect: tuple[tuple[str, str], ...], service: bool) -> Behavio
 
 
 def behaviour_of(expect: dict[str, str], service: bool) -> Behaviour:
-    """The behaviour, parsed once for equal expectations."""
+    """The behaviour, parsed once for equal expectations. Raises InvalidError."""
     return _behaviour_of(tuple(expect.items()), service)
 
 
@@ -74,14 +68,12 @@ class SimulatedCluster:
         self.sufferings = Sufferings()
         self.attempts: dict[str, Attempt] = {}
         self.members: dict[str, Member] = {}
-        self.forgotten: dict[str, None] = {}
-        self.kept_logs: dict[str, bytes] = {}
+        self.archive = Archive()
         self.namespaces: dict[str, str] = {}
-        self.progress: dict[tuple[str, str, int], int] = {}
-        self.life = Life(self.world, self.timeline, self.feed, self._trigger)
-        self._outages: dict[str, Outage] = {}
-        self._outage_count = 0
         self._found: dict[str, FoundNode] = {}
+        self._stuck: dict[str, Member] = {}
+        self._outages = Outages(self.world, self.timeline, self.sufferings, self.members, self._changed)
+        self.life = Life(self.world, self.timeline, self.feed, self._outages.follow)
         self._acts: dict[type, Callable[..., None]] = {
             Declared: self._declared,
             Started: self._started,
@@ -90,7 +82,8 @@ class SimulatedCluster:
             Signalled: self._signalled,
             Forgotten: self._forgotten,
             Spent: self._spent,
-            Kept: self._kept,
+            Kept: self.archive.keep,
+            Saved: self.archive.save,
             Namespaced: self._namespaced,
         }
 
@@ -127,7 +120,10 @@ class SimulatedCluster:
         """What a start of an attempt that is not known would do; nothing has happened yet."""
         pending: dict[str, int] = {}
         dealt: dict[str, int] = {}
+        ids = [member.member_id for member in attempt.members]
         try:
+            if len(set(ids)) != len(ids) or any(key in self.members for key in ids):
+                raise Refusal("member-id-taken", attempt.attempt_id)
             members = tuple(self._plan_member(attempt, member, pending, dealt) for member in attempt.members)
         except Refusal as refusal:
             return Refused(self.time, attempt.attempt_id, refusal.code, refusal.text)
@@ -148,8 +144,6 @@ class SimulatedCluster:
     def _plan_member(
         self, attempt: AttemptStart, member: MemberStart, pending: dict[str, int], dealt: dict[str, int]
     ) -> MemberRecord:
-        if member.member_id in self.members:
-            raise Refusal("member-known", member.member_id)
         behaviour_of(member.expect, attempt.service)
         claims = self.world.claim(
             member.node,
@@ -158,15 +152,25 @@ class SimulatedCluster:
             [(device.uid, device.device_class, device.model, device.quantity) for device in member.devices],
             pending,
         )
-        faults = self.sufferings.deal(
-            attempt.name, attempt.number, member.role, member.node, self.time, dealt
-        )
-        progress = 0
-        if attempt.resume_from is not None:
-            progress = self.progress.get((attempt.resume_from, member.role, member.index), 0)
         return MemberRecord(
-            member.member_id, member.role, member.index, member.node, claims, member.expect, faults, progress
+            member.member_id,
+            member.role,
+            member.index,
+            member.node,
+            claims,
+            member.expect,
+            self.sufferings.deal(attempt.name, attempt.number, member.role, member.node, self.time, dealt),
+            self._saved_progress(attempt.resume_from, member.role, member.index),
         )
+
+    def _saved_progress(self, attempt_id: str | None, role: str, index: int) -> int:
+        """µs of running that the last checkpoint of another attempt's like member saves."""
+        if attempt_id is None:
+            return 0
+        for member in self._members_of(attempt_id):
+            if member.record.role == role and member.record.index == index:
+                return member.checkpoint or 0
+        return self.archive.progress.get((attempt_id, role, index), 0)
 
     # -- what the records do ----------------------------------------------------------------------
 
@@ -181,11 +185,15 @@ class SimulatedCluster:
             self._relieve(suffering)
         for suffering in added:
             if suffering.strikes_by_time:
-                self._schedule_outage(suffering, self.sufferings.begins(suffering), None)
-        for member in tuple(self.members.values()):
-            if member.record.node not in self.world.layout.nodes:
-                self.life.lose(member, self.time)
+                self._outages.schedule(suffering, self.sufferings.begins(suffering))
+        for presence in self.world.everything():
+            if presence.node not in self.world.layout.nodes:
+                member = self.members.get(presence.member_id)
+                if member is not None:
+                    self.life.lose(member, self.time)
+                self.world.leave(presence.member_id)
         self.feed.lag(self.sufferings.any_of(FaultKind.LATE_REPLY, FaultKind.STALE))
+        self.archive.document(record, [suffering.key for suffering in added])
 
     def _started(self, record: Started) -> None:
         attempt = Attempt(
@@ -197,6 +205,7 @@ class SimulatedCluster:
             record.time_limit,
         )
         self.attempts[attempt.id] = attempt
+        self.archive.note(attempt, record)
         for given in record.members:
             stage_fault, stuck, triggers = self._faults_of(given)
             member = Member(
@@ -212,6 +221,8 @@ class SimulatedCluster:
             member.marks.append((self.time, "provision"))
             attempt.members.append(member)
             self.members[member.id] = member
+            if stuck is not None:
+                self._stuck[member.id] = member
             self.world.enter(Presence(given.id, attempt.id, record.install_id, given.node, given.claims))
             self.feed.touch(member, self.time)
             self.timeline.schedule(member.steps[-1][0], member)
@@ -236,14 +247,23 @@ class SimulatedCluster:
     def _refused(self, record: Refused) -> None:
         attempt = Attempt(record.attempt_id, "", 0, "", 0, None, refused=(record.code, record.text))
         self.attempts[attempt.id] = attempt
+        self.archive.note(attempt, record)
 
     def _stopped(self, record: Stopped) -> None:
         for attempt_id in record.attempts:
-            for member in self._members_of(attempt_id):
+            attempt = self.attempts.get(attempt_id)
+            if attempt is None:
+                continue
+            self.archive.note(attempt, Stopped(record.at, (attempt_id,), record.grace))
+            for member in attempt.members:
                 self.life.terminate(member, self.time, record.grace)
 
     def _signalled(self, record: Signalled) -> None:
-        for member in self._members_of(record.attempt_id):
+        attempt = self.attempts.get(record.attempt_id)
+        if attempt is None:
+            return
+        self.archive.note(attempt, record)
+        for member in attempt.members:
             if record.signal is Signal.KILL:
                 self.life.kill(member, self.time)
             elif record.signal is Signal.TERM:
@@ -253,26 +273,39 @@ class SimulatedCluster:
 
     def _forgotten(self, record: Forgotten) -> None:
         for attempt_id in record.attempts:
-            attempt = self.attempts.get(attempt_id)
-            self.forgotten[attempt_id] = None
+            attempt = self.attempts.pop(attempt_id, None)
             if attempt is None:
+                self.archive.forgotten[attempt_id] = None
                 continue
-            del self.attempts[attempt_id]
+            lingers = False
             for member in attempt.members:
                 del self.members[member.id]
                 self.feed.drop(member)
-                self.kept_logs[member.id] = logs.render(member)
+                self.archive.keep(Kept(record.at, member.id, logs.render(member).decode()))
                 if member.checkpoint:
-                    self.progress[attempt_id, member.record.role, member.record.index] = member.checkpoint
-        _keep_newest(self.forgotten)
-        _keep_newest(self.kept_logs)
-        _keep_newest(self.progress)
+                    given = member.record
+                    saved = Saved(record.at, attempt_id, given.role, given.index, member.checkpoint)
+                    self.archive.save(saved)
+                lingers = lingers or bool(member.triggers)
+            lingers = lingers or bool(self.world.of_attempt(attempt_id))
+            if not lingers:
+                for member in attempt.members:
+                    self._stuck.pop(member.id, None)
+            self.archive.forget(attempt, Forgotten(record.at, (attempt_id,)), lingers)
+
+    def _relieve(self, suffering: Suffering) -> None:
+        """A suffering is no longer declared: what it took away comes back, what it held comes free."""
+        self._outages.relieve(suffering, self.life, self.time)
+        for member in [member for member in self._stuck.values() if member.stuck is suffering]:
+            del self._stuck[member.id]
+            self.life.release(member, self.time)
 
     def _spent(self, record: Spent) -> None:
         self.sufferings.spend(record.key, record.times)
+        self.archive.spend(record.key, record.times)
 
-    def _kept(self, record: Kept) -> None:
-        self.kept_logs[record.member_id] = record.text.encode()
+    def _changed(self, node: str) -> None:
+        self._found.pop(node, None)
 
     def _namespaced(self, record: Namespaced) -> None:
         self.namespaces[record.namespace] = record.project
@@ -281,115 +314,25 @@ class SimulatedCluster:
         attempt = self.attempts.get(attempt_id)
         return attempt.members if attempt is not None else ()
 
-    # -- what time does ---------------------------------------------------------------------------
+    # -- what time does, and what a shorter journal needs ------------------------------------------
 
     def _act(self, actor: Due, at: int) -> int | None:
         if isinstance(actor, Member):
-            following = self.life.step(actor, at)
-            return following
+            return self.life.step(actor, at)
         assert isinstance(actor, Outage)
-        _, what = actor.steps.pop()
-        if what == ON:
-            self._strike(actor, at)
-        elif what == GONE:
-            for node in actor.targets or ():
-                self._gone(node, actor, at)
-        else:
-            self._end_outage(actor, at)
-        return actor.steps[-1][0] if actor.steps else None
+        return self._outages.step(actor, self.life, at)
 
-    def _trigger(self, member: Member, suffering: Suffering, at: int) -> None:
-        """A member that was dealt an outage runs: it will strike where the member is."""
-        if suffering.key not in self.sufferings.declared:
-            return
-        targets: tuple[str, ...] = (member.record.node,)
-        if suffering.fault is FaultKind.DEVICE_VANISHES:
-            pattern = suffering.match.device or "*"
-            held = (uid for uid, _ in member.record.claims if not uid.endswith(("/cpu", "/memory")))
-            targets = tuple(uid for uid in held if fnmatchcase(uid, pattern))[:1]
-        if targets:
-            self._schedule_outage(suffering, at + (suffering.after or 0), targets)
+    def essence(self) -> list[Record]:
+        """Records that lead to this state again, without the attempts of which nothing is left."""
+        self.archive.settle(lambda attempt: self._lingers(attempt))
+        made = [Namespaced(0, name, project) for name, project in self.namespaces.items()]
+        return [*made, *self.archive.records(self.attempts.values())]
 
-    def _schedule_outage(self, suffering: Suffering, at: int, targets: tuple[str, ...] | None) -> None:
-        self._outage_count += 1
-        outage = Outage.of(self._outage_count, suffering, at, targets)
-        self._outages[outage.id] = outage
-        self.timeline.schedule(at, outage)
-
-    def _strike(self, outage: Outage, at: int) -> None:
-        suffering = outage.suffering
-        if outage.targets is None:
-            found = [name for name in self._candidates(suffering)]
-            outage.targets = tuple(found[: self.sufferings.left(suffering)])
-        outage.on = True
-        for target in outage.targets:
-            if suffering.fault is FaultKind.NODE_LOST:
-                self.world.lose_node(target, outage.id)
-                for member in self._on_node(target):
-                    self.life.hide(member, at)
-            else:
-                self.world.lose_device(target, outage.id)
-                if suffering.kills:
-                    self._kill_holders(target, at)
-            self._found.pop(target.partition("/")[0], None)
-
-    def _candidates(self, suffering: Suffering) -> list[str]:
-        match = suffering.match
-        nodes = [
-            node
-            for node in self.world.layout.nodes.values()
-            if match.node is None or fnmatchcase(node.name, match.node)
-        ]
-        if suffering.fault is FaultKind.NODE_LOST:
-            return [node.name for node in nodes]
-        return [
-            device.uid
-            for node in nodes
-            for device in node.devices[2:]
-            if match.device is None or fnmatchcase(device.uid, match.device)
-        ]
-
-    def _kill_holders(self, uid: str, at: int) -> None:
-        for presence in self.world.holders(uid):
-            member = self.members.get(presence.member_id)
-            if member is not None:
-                text = f"{uid} is not there any more"
-                self.life.kill(member, at, Ending(failure="device-missing", stage="running", text=text))
-
-    def _gone(self, node: str, outage: Outage, at: int) -> None:
-        self.world.node_gone(node, outage.id)
-        self._found.pop(node, None)
-        for member in self._on_node(node):
-            self.life.lose(member, at)
-        for presence in self.world.on_node(node):
-            self.world.leave(presence.member_id)
-
-    def _end_outage(self, outage: Outage, at: int) -> None:
-        outage.generation += 1
-        self._outages.pop(outage.id, None)
-        if not outage.on:
-            return
-        outage.on = False
-        for target in outage.targets or ():
-            self.world.return_node(target, outage.id)
-            self.world.return_device(target, outage.id)
-            self._found.pop(target.partition("/")[0], None)
-            if outage.suffering.fault is FaultKind.NODE_LOST and not self.world.is_lost(target):
-                for member in self._on_node(target):
-                    self.life.reveal(member, at)
-
-    def _relieve(self, suffering: Suffering) -> None:
-        """A suffering is no longer declared: what it took away comes back, what it held comes free."""
-        for outage in [outage for outage in self._outages.values() if outage.suffering is suffering]:
-            outage.steps.clear()
-            self._end_outage(outage, self.time)
-        for member in tuple(self.members.values()):
-            if member.stuck is suffering:
-                self.life.release(member, self.time)
-
-    def _on_node(self, node: str) -> list[Member]:
-        here = (self.members.get(presence.member_id) for presence in self.world.on_node(node))
-        return [member for member in here if member is not None]
+    def _lingers(self, attempt: Attempt) -> bool:
+        declared = self.sufferings.declared
+        return bool(self.world.of_attempt(attempt.id)) or any(
+            trigger.key in declared for member in attempt.members for trigger in member.triggers
+        )
 
 
 def _fault_ending(fault: Suffering | None) -> Ending:
@@ -398,8 +341,3 @@ def _fault_ending(fault: Suffering | None) -> Ending:
     stage, code = STAGE_FAULTS[fault.fault]
     text = fault.text or f"the simulated cluster was told to suffer {fault.fault.value}"
     return Ending(failure=fault.code or code, stage=stage, text=text)
-
-
-def _keep_newest(kept: dict[K, V]) -> None:
-    while len(kept) > KEPT:
-        del kept[next(iter(kept))]

@@ -48,6 +48,9 @@ from steelyard.engines.simulated.world import Presence
 from steelyard.model.errors import InvalidError, UnavailableError
 from steelyard.model.resources import EngineKind, FoundNode
 
+#: Bytes of the state file above which it is written shorter.
+_SHORTEN_AT = 4 * 2**20
+
 
 class SimulatedEngine:
     """One simulated cluster behind the engine port. Thread-safe.
@@ -65,8 +68,9 @@ class SimulatedEngine:
         self._mutex = threading.RLock()
         self._state = SimulatedCluster()
         self._life = secrets.token_hex(6)
-        self._sequence = 0
+        self._sequence = now()  # a later engine's observations are newer
         self._replies = Replies(cluster)
+        self._shorten_at = _SHORTEN_AT
         self._journal = Journal(state_path) if state_path is not None else None
         self.declare(spec)
 
@@ -158,7 +162,7 @@ class SimulatedEngine:
         with self._turn():
             member = self._state.members.get(member_id)
             if member is None:
-                return logs.chunk(self._state.kept_logs.get(member_id, b""), offset, limit, True)
+                return logs.chunk(self._state.archive.logs.get(member_id, b""), offset, limit, True)
             ended = member.phase is MemberPhase.ENDED and member.hidden_at is None
             return logs.chunk(logs.render(member), offset, limit, ended)
 
@@ -246,6 +250,10 @@ class SimulatedEngine:
             return
         try:
             self._journal.flush()
+            if self._journal.size() > self._shorten_at:
+                born = Born(self._state.time, self.cluster)
+                self._journal.rewrite([born, *self._state.essence()])
+                self._shorten_at = max(_SHORTEN_AT, 2 * self._journal.size())
         except OSError as error:
             # What is in memory is ahead of the file now; the next call reads the file anew.
             self._journal.discard()
@@ -270,7 +278,7 @@ class SimulatedEngine:
         known = state.attempts.get(attempt.attempt_id)
         if known is not None and known.refused is not None:
             return StartReply(attempt.attempt_id, StartState.REFUSED, *known.refused)
-        if known is not None or attempt.attempt_id in state.forgotten:
+        if known is not None or attempt.attempt_id in state.archive.forgotten:
             return StartReply(attempt.attempt_id, StartState.ALREADY)
         planned: Started | Refused = state.plan_start(attempt)
         self._record(planned)

@@ -46,13 +46,13 @@ class Feed:
         while backlog and backlog[0][0] <= until:
             _, member, observation = backlog.popleft()
             member.shown = observation
-            self._show(member)
+            if not member.dropped:
+                self._show(member)
 
     def drop(self, member: Member) -> None:
         """The member is not observed any more."""
         self._members.pop(member.id, None)
-        if self._backlog:
-            self._backlog = deque(entry for entry in self._backlog if entry[1] is not member)
+        member.dropped = True
 
     def all(self) -> tuple[MemberObservation, ...]:
         """Every member that has come to light."""

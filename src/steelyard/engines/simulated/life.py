@@ -130,7 +130,7 @@ class Life:
         self._touch(member, at)
 
     def release(self, member: Member, at: int) -> None:
-        """What was stuck comes free."""
+        """What was stuck comes free, or won't be stuck."""
         member.stuck = None
         if member.phase is MemberPhase.ENDED:
             member.replan([(at, FREED)])

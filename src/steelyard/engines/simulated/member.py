@@ -69,6 +69,7 @@ class Member:
     timed_out: bool = False
     kill_at: int | None = None
     checkpoint: int | None = None  # µs of running that its last checkpoint saves
+    dropped: bool = False  # forgotten: nobody observes it any more
     hidden_at: int | None = None  # its node is lost since then: nobody sees what becomes of it
     orders: list[int | None] = field(default_factory=list)  # graces of what it could not be told meanwhile
     marks: list[tuple[int, str]] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from steelyard.model.errors import InvalidError
 from steelyard.model.units import parse_duration, parse_quantity
@@ -104,7 +104,12 @@ class Reader:
     def finish(self) -> None:
         """Raises InvalidError for the first key that nobody took."""
         for key in self._left:
-            raise InvalidError("field-unknown", path=self.at(key[:60]))
+            self.refuse(key)
+
+    def refuse(self, key: str) -> NoReturn:
+        """Raises InvalidError for a key that means nothing here."""
+        shown = "".join(character if character.isprintable() else "?" for character in key[:60])
+        raise InvalidError("field-unknown", path=self.at(shown))
 
     def _duration(self, key: str) -> int:
         value = self._left.pop(key)

@@ -36,11 +36,10 @@ class Born(msgspec.Struct, frozen=True, tag="born"):
 
 
 class Declared(msgspec.Struct, frozen=True, tag="declared"):
-    """A simulation was applied. `since` keeps the times of sufferings that were applied before."""
+    """A simulation was applied: `spec.simulation` as canonical JSON text."""
 
     at: int
     spec: str
-    since: dict[str, int] = {}
 
 
 class Started(msgspec.Struct, frozen=True, omit_defaults=True, tag="start"):
@@ -105,6 +104,16 @@ class Kept(msgspec.Struct, frozen=True, tag="log"):
     text: str
 
 
+class Saved(msgspec.Struct, frozen=True, tag="progress"):
+    """What the last checkpoint of such a member saves, µs of running."""
+
+    at: int
+    attempt_id: str
+    role: str
+    index: int
+    progress: int
+
+
 class Namespaced(msgspec.Struct, frozen=True, tag="namespace"):
     """A namespace was made."""
 
@@ -114,5 +123,5 @@ class Namespaced(msgspec.Struct, frozen=True, tag="namespace"):
 
 
 Record: TypeAlias = (
-    Born | Declared | Started | Refused | Stopped | Signalled | Forgotten | Spent | Kept | Namespaced
+    Born | Declared | Started | Refused | Stopped | Signalled | Forgotten | Spent | Kept | Saved | Namespaced
 )

@@ -53,8 +53,8 @@ class FaultKind(StrEnum):
 #: Faults of a member's own way to `running`: the stage at which it ends, and the code it ends with.
 STAGE_FAULTS: dict[FaultKind, tuple[str, str]] = {
     FaultKind.IMAGE_FAILURE: ("image", "image-not-found"),
-    FaultKind.ENVIRONMENT_FAILURE: ("environment", "environment-not-met"),
-    FaultKind.START_FAILURE: ("launch", "launch-failed"),
+    FaultKind.ENVIRONMENT_FAILURE: ("environment", "environment-mismatch"),
+    FaultKind.START_FAILURE: ("launch", "start-failed"),
 }
 #: Faults for which `for` says how long it lasts once it has struck, where they strike at a member.
 LASTING_FAULTS = frozenset({FaultKind.NODE_LOST, FaultKind.DEVICE_VANISHES, FaultKind.STUCK_RELEASE})
@@ -322,7 +322,7 @@ def _suffering(raw: object, path: str) -> Suffering:
     match = _match(reader.take("match", {}), reader.at("match"), match_keys)
     for name in reader.left():
         if name not in other_keys:
-            raise InvalidError("field-unknown", path=reader.at(name[:60]))
+            reader.refuse(name)
     after = reader.optional_duration("after")
     if fault is FaultKind.LATE_REPLY and not reader.has("delay"):
         raise InvalidError("field-missing", path=reader.at("delay"))
@@ -351,7 +351,7 @@ def _match(raw: object, path: str, allowed: frozenset[str]) -> Match:
     reader = Reader(raw, path)
     for name in reader.left():
         if name not in allowed:
-            raise InvalidError("field-unknown", path=reader.at(name[:60]))
+            reader.refuse(name)
     has_attempt = reader.has("attempt")
     return Match(
         name=reader.optional_text("name"),

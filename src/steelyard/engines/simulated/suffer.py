@@ -83,10 +83,6 @@ class Sufferings:
             return False
         return suffering.count is None or self.spent.get(suffering.key, 0) + spent < suffering.count
 
-    def left(self, suffering: Suffering) -> int | None:
-        """How often it may still strike; None: no bound."""
-        return None if suffering.count is None else max(0, suffering.count - self.spent.get(suffering.key, 0))
-
     def spend(self, key: str, times: int = 1) -> None:
         """It struck once more."""
         if key in self.declared:
