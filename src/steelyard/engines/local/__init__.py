@@ -1,1 +1,1 @@
-"""The engine of this machine: real processes under a runner that outlives the server."""
+"""The local engine: real processes of this machine, kept by a runner that outlives the server."""

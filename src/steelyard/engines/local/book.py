@@ -1,0 +1,192 @@
+"""What the runner knows of every member it accepted, and in which order that changed.
+
+The book is a copy in memory: the claims, run.json and exit.json on disk are the truth, and a runner that
+comes anew rebuilds the book from them. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from typing import Any
+
+from steelyard.engines.local import procfs
+from steelyard.engines.local.files import create_json, read_json, sync_folder
+from steelyard.engines.local.paths import Layout, is_id
+
+#: Below what the kernel hands out by itself, so that no outgoing connection takes a port in between.
+PORTS = range(20_000, 32_000)
+_PATH = re.compile(r"/[!-~]{0,1000}")
+PENDING, STARTING, RUNNING, ENDED = "pending", "starting", "running", "ended"
+
+
+class Record:
+    """One member as the runner sees it now."""
+
+    __slots__ = (
+        "attempt", "changed", "exit", "member", "phase", "pidfd", "ready", "ready_at", "shim", "stage",
+        "started_at", "swept", "tries",
+    )
+
+    def __init__(self, attempt: dict[str, Any], member: dict[str, Any]) -> None:
+        self.attempt = attempt
+        self.member = member
+        self.phase = PENDING
+        self.stage: str | None = None
+        self.started_at: int | None = None
+        self.ready = False
+        self.ready_at: int | None = None
+        self.exit: dict[str, Any] | None = None
+        self.swept = False
+        self.shim: tuple[int, int] | None = None  # (pid, start time)
+        self.pidfd: int | None = None
+        self.tries = 0
+        self.changed = 0
+
+    @property
+    def id(self) -> str:
+        """The member's id."""
+        return str(self.member["member"])
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing of it is left to watch."""
+        return self.exit is not None and self.swept
+
+    def observation(self) -> dict[str, Any]:
+        """What `observe` says of it, in the fields of the port's MemberObservation."""
+        port = self.member["port"]
+        seen = {
+            "attempt_id": self.attempt["attempt"], "member_id": self.id, "phase": self.phase,
+            "sub_stage": self.stage if self.phase in (PENDING, STARTING) else None,
+            "ready": self.ready and self.phase == RUNNING,
+            "started_at": self.started_at, "ready_at": self.ready_at,
+            "endpoint": f"127.0.0.1:{port}" if port is not None and self.phase == RUNNING else None,
+        }
+        if self.exit is not None:
+            for key in ("ended_at", "exit_code", "exit_signal", "failure", "failure_stage", "failure_text",
+                        "stop_requested", "timed_out"):
+                seen[key] = self.exit.get(key)
+        return seen
+
+
+class Book:
+    """All records, by attempt and by member; `changed` numbers tell what is newer than a cursor."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.boot = procfs.boot_id()
+        self.attempts: dict[str, list[Record]] = {}
+        self.members: dict[str, Record] = {}
+        self.change = 0
+        started = time.time_ns() // 1000
+        self.life = f"{self.boot[:8]}-{os.getpid()}-{started}"
+        self.sequence = started  # grows over the lives of runners, too
+        self._port = PORTS.start + started % len(PORTS)
+
+    def touch(self, record: Record) -> None:
+        """Notes that a record is new or has changed."""
+        self.change += 1
+        record.changed = self.change
+
+    def live(self) -> int:
+        """How many members have not ended."""
+        return sum(record.phase != ENDED for record in self.members.values())
+
+    # ---- claims
+
+    def claim(self, attempt: dict[str, Any]) -> str:
+        """Accepts an attempt by its claim on disk: `accepted`, `already`, or the code of a refusal.
+
+        The claim is durable only after `sync_claims`; nothing may be forked before. Raises OSError.
+        """
+        code = problem(attempt)
+        if code is not None:
+            return code
+        name = attempt["attempt"]
+        if name in self.attempts or os.path.lexists(self.layout.attempt_work(name)):
+            return "already"
+        if any(member["member"] in self.members for member in attempt["members"]):
+            return "member-id-taken"
+        for member in attempt["members"]:
+            member["port"] = self._free_port() if member["port"] else None
+        claim = {**attempt, "v": 1, "boot": self.boot, "claimed_at": time.time_ns() // 1000}
+        if not create_json(self.layout.claim(name), claim):
+            return "already"
+        self.add(claim)
+        return "accepted"
+
+    def sync_claims(self) -> None:
+        """Makes all claims last."""
+        sync_folder(self.layout.claims)
+
+    def add(self, claim: dict[str, Any]) -> list[Record]:
+        """Takes the members of a claim into the book."""
+        records = [Record(claim, member) for member in claim["members"]]
+        self.attempts[claim["attempt"]] = records
+        for record in records:
+            self.members[record.id] = record
+            self.touch(record)
+        return records
+
+    def load(self) -> None:
+        """Reads every claim there is. A torn one was never answered: nothing of it was forked."""
+        for name in sorted(os.listdir(self.layout.claims)):
+            if name.endswith(".json"):
+                claim = read_json(os.path.join(self.layout.claims, name))
+                if claim is not None and problem(claim) is None and claim["attempt"] + ".json" == name:
+                    self.add(claim)
+
+    def drop(self, attempt: str) -> None:
+        """Takes an attempt out of the book."""
+        for record in self.attempts.pop(attempt, []):
+            self.members.pop(record.id, None)
+
+    def _free_port(self) -> int:
+        taken = {record.member["port"] for record in self.members.values()}
+        for _ in PORTS:
+            self._port = self._port + 1 if self._port + 1 < PORTS.stop else PORTS.start
+            if self._port not in taken and _is_free(self._port):
+                return self._port
+        raise OSError("no free port")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def problem(attempt: dict[str, Any]) -> str | None:
+    """Why this attempt can never be started, as a code; None when it can. Ids become paths: see there."""
+    if not is_id(attempt.get("attempt")):
+        return "attempt-id-invalid"
+    if attempt["resume_from"] is not None and not is_id(attempt["resume_from"]):
+        return "resume-id-invalid"
+    path = attempt["probe_path"]
+    if path is not None and _PATH.fullmatch(path) is None:
+        return "probe-path-invalid"
+    ids = [member["member"] for member in attempt["members"]]
+    if not ids or len(set(ids)) != len(ids) or not all(is_id(one) for one in ids):
+        return "member-id-invalid"
+    texts = [attempt["install"], attempt["workload"]]
+    for member in attempt["members"]:
+        texts += [*member["command"], member["role"], member["folder"] or "", member["path"]]
+        for key, value in (*member["env"], *member["fixed"]):
+            if not key or "=" in key:
+                return "env-name-invalid"
+            texts += [key, value]
+    return None if all(_fits(text) for text in texts) else "text-invalid"
+
+
+def _fits(text: str) -> bool:
+    """Whether the kernel takes the text as an argument: no NUL, and bytes can be made of it."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False

@@ -1,0 +1,139 @@
+"""The end of a member: the note of it, what is left behind, and what is done where a shim died before it.
+
+Standard library only: the runner imports this.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from steelyard.engines.local import cgroups, procfs
+from steelyard.engines.local.environment import Failure
+from steelyard.engines.local.files import read_json, remove_tree, touch, write_json
+from steelyard.engines.local.paths import Layout
+
+
+def now() -> int:
+    """µs UTC."""
+    return time.time_ns() // 1000
+
+
+def exit_note(
+    failure: Failure | None, started: int | None, ended: int, code: int | None, *,
+    stop_requested: bool = False, timed_out: bool = False,
+) -> dict[str, Any]:
+    """What exit.json holds. `code` as of `os.waitstatus_to_exitcode`; None: nobody saw a status."""
+    return {
+        "v": 1,
+        "exit_code": code if code is not None and code >= 0 else None,
+        "exit_signal": -code if code is not None and code < 0 else None,
+        "started_at": started,
+        "ended_at": ended,
+        "stop_requested": stop_requested,
+        "timed_out": timed_out,
+        "failure": failure.code if failure else None,
+        "failure_stage": failure.stage if failure else None,
+        "failure_text": (failure.text or None) if failure else None,
+    }
+
+
+def insist(act: Callable[[], None]) -> None:
+    """Tries until the disk takes it: a status that is known must not be lost to a full disk."""
+    while True:
+        try:
+            act()
+        except OSError:
+            time.sleep(1.0)
+        else:
+            return
+
+
+def hint(layout: Layout, member: str) -> None:
+    """Wakes the runner, if one listens. Losing it costs time, never truth."""
+    try:
+        fd = os.open(layout.hints, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    with suppress(OSError):
+        os.write(fd, member.encode("ascii") + b"\n")
+    os.close(fd)
+
+
+def kill(pid: int, number: int) -> None:
+    """Signals a process; one that is gone, or not ours to signal, is passed over."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def clear(layout: Layout, attempt: str, member: str, groups: tuple[str, ...]) -> None:
+    """Ends what the program left behind, removes its temporary files and groups, and notes that it is done.
+
+    Returns only when nothing is left; what can't be ended keeps the shim, and so the lock, alive.
+    """
+    wait = 0.02
+    while rest := leftovers(groups):
+        for pid in rest:
+            kill(pid, signal.SIGKILL)
+        signal.sigtimedwait({signal.SIGCHLD}, wait)
+        wait = min(wait * 2, 1.0)
+    remove_tree(os.path.join(layout.member_work(attempt, member), "tmp"))
+    while not cgroups.remove(groups) and wait < 1.0:
+        time.sleep(wait)
+        wait *= 2
+    insist(lambda: touch(layout.notes(member, "swept")))
+
+
+def leftovers(groups: tuple[str, ...]) -> set[int]:
+    """Processes that are still there: own descendants, or in the member's groups."""
+    me = os.getpid()
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+        everyone = procfs.processes()
+        found = {process.pid for process in procfs.descendants(me, everyone)}
+    except ChildProcessError:
+        found = set()
+    return (found | cgroups.members(groups)) - {me}
+
+
+def sweep(layout: Layout, attempt: dict[str, Any], member: str, text: str) -> None:
+    """In place of a shim that died: see the module's text. Runs in a process of its own, under the lock."""
+    run = read_json(layout.notes(member, "run.json")) or {}
+    same_boot = run.get("boot") == procfs.boot_id()
+    groups = tuple(run.get("groups", ())) if same_boot else ()
+    while same_boot:
+        found = marked(attempt["attempt"], member, run.get("child")) | cgroups.members(groups)
+        if not found - {os.getpid()}:
+            break
+        for pid in found - {os.getpid()}:
+            kill(pid, signal.SIGKILL)
+        signal.sigtimedwait({signal.SIGCHLD}, 0.05)
+    if read_json(layout.notes(member, "exit.json")) is None:
+        started = run.get("started_at") if isinstance(run.get("started_at"), int) else None
+        failure = Failure("infrastructure", "supervisor-lost", text)
+        stopped = read_json(layout.notes(member, "stop.json")) is not None
+        note = exit_note(failure, started, max(now(), started or 0), None, stop_requested=stopped)
+        insist(lambda: write_json(layout.notes(member, "exit.json"), note))
+    hint(layout, member)
+    clear(layout, attempt["attempt"], member, groups)
+    hint(layout, member)
+
+
+def marked(attempt: str, member: str, child: dict[str, Any] | None) -> set[int]:
+    """Living processes that are a member's for certain: by its mark, or the very child that was noted."""
+    found = set()
+    for process in procfs.processes():
+        if not process.alive:
+            continue
+        if child is not None and process.pid == child.get("pid") and process.start == child.get("start"):
+            found.add(process.pid)
+            continue
+        env = procfs.environment(process.pid)
+        if env.get("STEELYARD_MEMBER") == member and env.get("STEELYARD_ATTEMPT") == attempt:
+            found.add(process.pid)
+    return found

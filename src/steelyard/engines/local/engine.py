@@ -1,0 +1,268 @@
+"""The engine port on this machine: real processes, started and watched by the runner.
+
+The engine itself keeps nothing that matters: the runner and the folders do, so that a server may end or be
+ended at any moment and the next one finds everything as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from steelyard.devices.catalogue import visibility_env
+from steelyard.devices.host import host_node, read_host
+from steelyard.engines.local import looking
+from steelyard.engines.local.files import read_json
+from steelyard.engines.local.link import Link
+from steelyard.engines.local.paths import Layout, is_id
+from steelyard.engines.port import (
+    AttemptStart,
+    Capabilities,
+    EngineUnavailable,
+    Foreign,
+    LogChunk,
+    MemberObservation,
+    MemberPhase,
+    MemberStart,
+    Observation,
+    ReleaseProbe,
+    Sample,
+    Signal,
+    StartReply,
+    StartState,
+)
+from steelyard.model.errors import SteelyardError, UnavailableError
+from steelyard.model.resources import FoundNode
+
+_BATCH = 100
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_MAX_LOG_READ = 8 << 20
+
+
+def default_path() -> str:
+    """PATH of workloads: the interpreter Steelyard itself runs in, then the system's programs."""
+    return f"{os.path.dirname(sys.executable)}:{_SYSTEM_PATH}"
+
+
+class LocalEngine:
+    """One machine. `reserve_cpu` (milli-cores) and `reserve_memory` (MiB) are kept for the control plane."""
+
+    def __init__(
+        self,
+        cluster: str,
+        data_dir: Path | str,
+        install_id: str,
+        *,
+        now: Callable[[], int],
+        reserve_cpu: int = 0,
+        reserve_memory: int = 0,
+        node_name: str | None = None,
+        path: str | None = None,
+        runner_idle_seconds: float | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self._layout = Layout(os.fspath(data_dir))
+        self._install = install_id
+        self._now = now
+        self._reserve = (reserve_cpu, reserve_memory)
+        self._node = node_name or os.uname().nodename
+        self._path = path or default_path()
+        self._link = Link(self._layout, install_id, runner_idle_seconds)
+
+    # ---- what there is
+
+    def capabilities(self) -> Capabilities:
+        """See the port. `limits` is what the runner found: control groups, or rlimits for large members."""
+        self._link.ask("running")
+        return Capabilities(
+            kind="local",
+            simulated=False,
+            signals=frozenset(Signal),
+            can_exec=False,
+            can_update=False,
+            sees_device_processes=False,
+            sees_utilisation=True,
+            isolation=("process-group", "session", "work-folder"),
+            limits=str(self._link.hello["limits"]),
+            protocol=int(self._link.hello["protocol"]),
+        )
+
+    def inventory(self) -> tuple[FoundNode, ...]:
+        """See the port."""
+        cpu, memory = self._reserve
+        facts = read_host()
+        return (
+            host_node(facts, self._now(), reserve_cpu=cpu, reserve_memory=memory, name=self._node),
+        )
+
+    # ---- attempts
+
+    def prepare(self, attempt: AttemptStart) -> StartReply:
+        """Everything is done in `start`."""
+        return StartReply(attempt.attempt_id, StartState.ACCEPTED)
+
+    def start(self, attempts: Sequence[AttemptStart]) -> tuple[StartReply, ...]:
+        """See the port."""
+        replies: dict[str, StartReply] = {}
+        wire = []
+        for attempt in attempts:
+            try:
+                wire.append(self._attempt(attempt))
+            except SteelyardError as wrong:
+                replies[attempt.attempt_id] = StartReply(
+                    attempt.attempt_id, StartState.REFUSED, wrong.code, str(wrong)
+                )
+        for begin in range(0, len(wire), _BATCH):
+            batch = wire[begin : begin + _BATCH]
+            for sent, answer in zip(batch, self._link.ask("start", attempts=batch), strict=True):
+                replies[sent["attempt"]] = _reply(sent["attempt"], answer)
+        return tuple(replies[attempt.attempt_id] for attempt in attempts)
+
+    def signal(self, attempt_id: str, signal: Signal) -> None:
+        """See the port. A checkpoint is SIGUSR1, to those processes that have a handler for it."""
+        self._link.ask("signal", attempt=attempt_id, signal=signal.value)
+
+    def stop(self, attempt_ids: Sequence[str], grace: int) -> None:
+        """See the port."""
+        self._link.ask("stop", attempts=list(attempt_ids), grace=max(0, grace))
+
+    def update(self, attempt_id: str, replicas: int, revision: str | None) -> StartReply:
+        """A running attempt is not changed here: a new one is started."""
+        return StartReply(attempt_id, StartState.REFUSED, "update-not-supported")
+
+    def observe(self, cursor: str | None) -> Observation:
+        """See the port."""
+        seen = self._link.ask("observe", cursor=cursor)
+        foreign = tuple(
+            Foreign("attempt", attempt, self._node, f"install {install}")
+            for attempt, install in sorted(seen["foreign"].items())
+        )
+        return Observation(
+            cluster=self.cluster,
+            as_of=seen["as_of"],
+            complete=seen["complete"],
+            cursor=seen["cursor"],
+            sequence=seen["sequence"],
+            members=tuple(_observation(member) for member in seen["members"]),
+            foreign=foreign,
+        )
+
+    def forget(self, attempt_ids: Sequence[str]) -> None:
+        """Drops the notes. Logs and work folders stay: a work folder keeps its id from being used anew."""
+        self._link.ask("forget", attempts=list(attempt_ids))
+
+    def probe_release(self, attempt_ids: Sequence[str]) -> tuple[ReleaseProbe, ...]:
+        """See the port."""
+        return looking.probe(self._layout, attempt_ids, self._now())
+
+    # ---- members
+
+    def logs(self, member_id: str, offset: int, limit: int) -> LogChunk:
+        """See the port. A member that is not known, or has no log yet, has no bytes."""
+        if not is_id(member_id):
+            return LogChunk(b"", 0, True)
+        ended = self._has_ended(member_id)  # asked first: what is written afterwards is not missed
+        data, after, size = _read_log(self._layout.member_log(member_id), offset, limit)
+        return LogChunk(data, after, ended and after >= size)
+
+    def exec(self, member_id: str, command: Sequence[str], timeout: int) -> tuple[int, bytes]:
+        """Not here."""
+        raise UnavailableError("exec-not-supported", cluster=self.cluster, member=member_id)
+
+    def sample(self) -> tuple[Sample, ...]:
+        """See the port."""
+        return looking.sample(self._link.ask("running"), self._now())
+
+    def endpoint(self, member_id: str) -> str | None:
+        """See the port."""
+        for member in self._link.ask("observe", cursor=None)["members"]:
+            if member["member_id"] == member_id:
+                return _observation(member).endpoint
+        return None
+
+    def ensure_namespace(self, namespace: str, project: str) -> None:
+        """Nothing is needed: work folders are made for each attempt."""
+
+    def close(self) -> None:
+        """See the port."""
+        self._link.close()
+
+    def retire(self) -> bool:
+        """Ends the runner if nothing runs; False where it stays because something does."""
+        try:
+            return int(self._link.ask("retire")["live"]) == 0
+        except EngineUnavailable:
+            return True
+
+    # ---- inner
+
+    def _attempt(self, attempt: AttemptStart) -> dict[str, Any]:
+        return {
+            "attempt": attempt.attempt_id,
+            "workload": attempt.workload_id,
+            "name": attempt.name[:200],
+            "number": attempt.number,
+            "namespace": attempt.namespace,
+            "project": attempt.project,
+            "install": attempt.install_id,
+            "time_limit": attempt.time_limit,
+            "grace": attempt.grace,
+            "resume_from": attempt.resume_from,
+            "service": attempt.service,
+            "probe_path": attempt.probe_path,
+            "members": [self._member(member) for member in attempt.members],
+        }
+
+    def _member(self, member: MemberStart) -> dict[str, Any]:
+        threads = str(max(1, member.cpu // 1000))
+        return {
+            "member": member.member_id,
+            "role": member.role,
+            "index": member.index,
+            "command": list(member.command),
+            "env": [["OMP_NUM_THREADS", threads], *map(list, member.env)],
+            "fixed": [list(pair) for pair in visibility_env(member.devices).items()],
+            "path": self._path,
+            "folder": member.working_directory,
+            "image": member.image,
+            "requires": list(member.requires),
+            "cpu": member.cpu,
+            "memory": member.memory,
+            "port": member.port,
+        }
+
+    def _has_ended(self, member_id: str) -> bool:
+        if not os.path.isdir(self._layout.notes(member_id)):
+            return True  # forgotten, or never known
+        return read_json(self._layout.notes(member_id, "exit.json")) is not None
+
+
+def _reply(attempt: str, answer: str) -> StartReply:
+    if answer in (StartState.ACCEPTED, StartState.ALREADY):
+        return StartReply(attempt, StartState(answer))
+    return StartReply(attempt, StartState.REFUSED, answer)
+
+
+def _observation(member: dict[str, Any]) -> MemberObservation:
+    return MemberObservation(**{**member, "phase": MemberPhase(member["phase"])})
+
+
+def _read_log(path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
+    """(bytes, next offset, size). Only a plain file is read: a member could have put a link in its place."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return b"", max(0, offset), 0
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return b"", max(0, offset), 0
+        begin = max(0, status.st_size + offset) if offset < 0 else offset
+        data = os.pread(fd, max(0, min(limit, _MAX_LOG_READ)), begin)
+    finally:
+        os.close(fd)
+    return data, begin + len(data), status.st_size

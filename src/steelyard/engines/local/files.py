@@ -1,0 +1,169 @@
+"""Small files that are either whole or not there, and folders that are removed without following anything.
+
+Standard library only: the runner imports this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import Any
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_NOTE = 64 << 20
+
+
+def sync_folder(path: str) -> None:
+    """Makes names that were just written in a folder last through a power failure."""
+    fd = os.open(path, _FOLDER)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _write_new(path: str, value: dict[str, Any]) -> str:
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        fd = os.open(temporary, _CREATE, 0o600)
+    except FileExistsError:  # left by a process of the same number that died in between
+        os.unlink(temporary)
+        fd = os.open(temporary, _CREATE, 0o600)
+    try:
+        data = memoryview(json.dumps(value, separators=(",", ":")).encode("ascii"))
+        while data:
+            data = data[os.write(fd, data) :]
+        os.fsync(fd)
+    except OSError:
+        os.unlink(temporary)
+        raise
+    finally:
+        os.close(fd)
+    return temporary
+
+
+def write_json(path: str, value: dict[str, Any]) -> None:
+    """Replaces a file: written beside it, fsynced, renamed, the folder fsynced. Raises OSError."""
+    os.rename(_write_new(path, value), path)
+    sync_folder(os.path.dirname(path))
+
+
+def create_json(path: str, value: dict[str, Any]) -> bool:
+    """Makes a file that was not there, whole from its first instant; False where there is one already.
+
+    The folder is not synced: that is done once for a batch, by `sync_folder`. Raises OSError.
+    """
+    temporary = _write_new(path, value)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(temporary)
+    return True
+
+
+def read_json(path: str) -> dict[str, Any] | None:
+    """The object in a file of ours, None where there is none or it is torn."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        try:
+            value = json.loads(file.read(_MAX_NOTE))
+        except ValueError:
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def is_real_folder(path: str) -> bool:
+    """Whether there is a folder, and no link to one."""
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def touch(path: str) -> None:
+    """Makes an empty file; one that is there stays."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+
+
+def remove_tree(path: str) -> bool:
+    """Removes a folder whose content a stranger chose. True when nothing is left.
+
+    Links are removed, never followed. Every inner folder is first moved up beside the outermost, so that
+    depth costs neither recursion nor open files. What can't be removed (a mount) stays.
+    """
+    try:
+        parent = os.open(os.path.dirname(path), _FOLDER)
+    except OSError:
+        return not os.path.lexists(path)
+    name = os.path.basename(path)
+    try:
+        top = os.open(name, _FOLDER, dir_fd=parent)
+    except FileNotFoundError:
+        os.close(parent)
+        return True
+    except OSError:  # no folder any more: a file or a link stands in its place
+        gone = _unlink(name, parent)
+        os.close(parent)
+        return gone
+    try:
+        _empty(top)
+        os.rmdir(name, dir_fd=parent)
+    except OSError:
+        return False
+    finally:
+        os.close(top)
+        os.close(parent)
+    return True
+
+
+def _unlink(name: str, folder: int) -> bool:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        return False
+    return True
+
+
+def _empty(top: int) -> None:
+    os.fchmod(top, 0o700)
+    prefix = f".gone-{os.urandom(8).hex()}-"
+    moved = 0
+    waiting = _clear(top)
+    while waiting:
+        name = waiting.pop()
+        try:
+            inner = os.open(name, _FOLDER, dir_fd=top)
+        except PermissionError:
+            os.chmod(name, 0o700, dir_fd=top)
+            inner = os.open(name, _FOLDER, dir_fd=top)
+        try:
+            os.fchmod(inner, 0o700)
+            for deeper in _clear(inner):
+                moved += 1
+                os.rename(deeper, f"{prefix}{moved}", src_dir_fd=inner, dst_dir_fd=top)
+                waiting.append(f"{prefix}{moved}")
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=top)
+
+
+def _clear(folder: int) -> list[str]:
+    """Unlinks what is no folder; the names of the folders in it."""
+    inner = []
+    with os.scandir(folder) as entries:
+        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in names:
+        if is_folder:
+            inner.append(name)
+        else:
+            os.unlink(name, dir_fd=folder)
+    return inner

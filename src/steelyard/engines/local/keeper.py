@@ -1,0 +1,328 @@
+"""Keeping members: decides by their notes what each needs, forks its shim, and waits for the shim's end.
+
+All it knows is on disk (the table of shim.py) and found again by whoever comes after it. Two things wake
+it: a shim's hint, and the end of a shim (pidfd). Standard library only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import resource
+import selectors
+import signal
+import time
+from contextlib import suppress
+from typing import Any
+
+from steelyard.engines.local import cgroups, ending, environment, procfs, shim
+from steelyard.engines.local.book import ENDED, PENDING, RUNNING, STARTING, Book, Record
+from steelyard.engines.local.files import is_real_folder, read_json, remove_tree, write_json
+from steelyard.engines.local.paths import Layout, is_id
+from steelyard.engines.local.readiness import Prober
+
+_FORKS_PER_TURN = 16
+_MAX_TRIES = 3
+_AGAIN = 0.2
+_LOOK_AT_STARTING = 1.0
+
+
+def log(text: str) -> None:
+    """One line in runner.log."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    with suppress(OSError):
+        os.write(2, f"{stamp} {os.getpid()} {text}\n".encode("utf-8", "backslashreplace"))
+
+
+class Keeper:
+    """All members of one data folder. `turn` is called whenever something may be due."""
+
+    def __init__(self, layout: Layout, selector: selectors.BaseSelector) -> None:
+        self.layout = layout
+        self.selector = selector
+        self.book = Book(layout)
+        self.prober = Prober(selector, self._ready_changed)
+        name = "steelyard-" + hashlib.sha256(layout.data.encode()).hexdigest()[:12]
+        self.hierarchy = cgroups.detect(name)
+        self.files_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self.files_limit[1], self.files_limit[1]))
+        self.to_fork: list[Record] = []
+        self.unsettled: dict[str, Record] = {}  # to be looked at again, for nothing wakes us for them
+        self._looked = 0.0
+        self._hints = self._open_hints()
+        self._hint_rest = ""
+        selector.register(self._hints, selectors.EVENT_READ, self._read_hints)
+        self._recover()
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything here runs or is still to be done."""
+        return bool(self.book.live() or self.unsettled or self.to_fork)
+
+    def turn(self) -> float | None:
+        """Does what is due; seconds until something is due again, None when only an event can matter."""
+        _reap()
+        for record in list(self.unsettled.values()):
+            self._settle(record)
+        due, self.to_fork = self.to_fork[:_FORKS_PER_TURN], self.to_fork[_FORKS_PER_TURN:]
+        for record in due:
+            self._start_shim(record)
+        waits = [self.prober.tick(), self._look_at_starting()]
+        if self.to_fork:
+            waits.append(0.0)
+        elif self.unsettled:
+            waits.append(_AGAIN)
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def _look_at_starting(self) -> float | None:
+        """A hint may be lost, so those that start are looked at now and then."""
+        starting = [record for record in self.book.members.values() if record.phase == STARTING]
+        if not starting:
+            return None
+        at = time.monotonic()
+        if at - self._looked >= _LOOK_AT_STARTING:
+            self._looked = at
+            for record in starting:
+                self._refresh(record)
+        return _LOOK_AT_STARTING
+
+    def _open_hints(self) -> int:
+        if not os.path.lexists(self.layout.hints):
+            os.mkfifo(self.layout.hints, 0o600)
+        return os.open(self.layout.hints, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+    # ---- what is on disk
+
+    def _recover(self) -> None:
+        self.book.load()
+        for record in self.book.members.values():
+            self._refresh(record)
+            if not record.settled:
+                self._settle(record)
+        for name in os.listdir(self.layout.members):
+            if is_id(name) and name not in self.book.members:
+                self.drop_notes(name)
+
+    def _refresh(self, record: Record) -> None:
+        """Reads a member's notes and books what is new."""
+        before = (record.phase, record.stage)
+        notes = self.layout.notes
+        if record.exit is None:
+            record.exit = read_json(notes(record.id, "exit.json"))
+        run = read_json(notes(record.id, "run.json"))
+        if run is not None and isinstance(run.get("started_at"), int):
+            record.started_at = run["started_at"]
+        if record.exit is not None:
+            record.phase, record.started_at = ENDED, record.exit.get("started_at")
+            record.swept = os.path.lexists(notes(record.id, "swept"))
+        elif run is not None:
+            running = run.get("child") is not None
+            record.phase, record.stage = RUNNING if running else STARTING, str(run.get("stage"))
+            record.shim = record.shim or _noted(run)
+        if record.phase == RUNNING and record.ready_at is None:
+            ready = read_json(notes(record.id, "ready.json")) or {}
+            record.ready_at = ready.get("at") if isinstance(ready.get("at"), int) else None
+        if (record.phase, record.stage) != before:
+            self.book.touch(record)
+            if record.phase == RUNNING:
+                self.prober.watch(record)
+
+    def _settle(self, record: Record) -> None:
+        """Decides by the table of shim.py what a member needs for which no living shim is watched."""
+        self.unsettled.pop(record.id, None)
+        if record.pidfd is not None or record in self.to_fork:
+            return
+        try:
+            self._decide(record)
+        except OSError as failed:  # disk full, no processes left: nothing was done, so try again
+            log(f"{record.id}: not settled yet: {failed}")
+            self.unsettled[record.id] = record
+
+    def _decide(self, record: Record) -> None:
+        self.provision(record)
+        lock = self._try_lock(record)
+        self._refresh(record)
+        if lock is None:
+            if self._watch(record):
+                self.tell(record, shim.LOOK)  # the runner before may have died between stop.json and this
+            else:
+                self.unsettled[record.id] = record
+            return
+        run = read_json(self.layout.notes(record.id, "run.json"))
+        executed = run is not None and run.get("child") is not None
+        if record.settled:
+            os.close(lock)
+        elif record.exit is not None or executed or record.tries >= _MAX_TRIES:
+            self._fork(record, lock, sweep="the supervisor of this member ended before it")
+        elif record.attempt["boot"] != self.book.boot:
+            self._fork(record, lock, sweep="the machine was started anew")
+        else:
+            os.close(lock)
+            self.to_fork.append(record)
+
+    def provision(self, record: Record) -> None:
+        """Makes a member's folders. Raises OSError."""
+        attempt = record.attempt["attempt"]
+        over = self.layout.attempt_work(attempt)
+        work = self.layout.member_work(attempt, record.id)
+        if not is_real_folder(over):
+            os.mkdir(over, 0o700)
+            places = {environment.place(member): member["member"] for member in record.attempt["members"]}
+            write_json(os.path.join(over, "members.json"), places)
+        for folder in (self.layout.notes(record.id), work):
+            if not is_real_folder(folder):
+                os.mkdir(folder, 0o700)
+        if record.exit is None:
+            for name in ("tmp", "artifacts"):
+                with suppress(FileExistsError):
+                    os.mkdir(os.path.join(work, name), 0o700)
+
+    def _try_lock(self, record: Record) -> int | None:
+        fd = os.open(
+            self.layout.notes(record.id, "lock"),
+            os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600,
+        )
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        return fd
+
+    # ---- shims
+
+    def _start_shim(self, record: Record) -> None:
+        try:
+            self.provision(record)
+            lock = self._try_lock(record)
+            if lock is None:
+                self.unsettled[record.id] = record
+                return
+            self._fork(record, lock, sweep=None)
+        except OSError as failed:  # disk full, no processes left: nothing was executed, so try again
+            log(f"{record.id}: not started yet: {failed}")
+            self.unsettled[record.id] = record
+
+    def _fork(self, record: Record, lock: int, sweep: str | None) -> None:
+        """Forks a shim, or a sweeper, that holds the lock. Raises OSError."""
+        groups: tuple[str, ...] = ()
+        try:
+            if sweep is None:
+                groups = self._groups(record)
+                record.tries += 1
+            signal.pthread_sigmask(signal.SIG_BLOCK, shim.WATCHED)
+            pid = os.fork()
+            if pid == 0:
+                self._be_shim(record, lock, groups, sweep)
+        finally:
+            os.close(lock)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
+        record.shim = (pid, procfs.start_time(pid) or 0)
+        if record.phase == PENDING:
+            record.phase, record.stage = STARTING, "provision"
+            self.book.touch(record)
+        if not self._watch(record):
+            self.unsettled[record.id] = record
+
+    def _groups(self, record: Record) -> tuple[str, ...]:
+        member = record.member
+        try:
+            return cgroups.make(self.hierarchy, record.id, member["cpu"], member["memory"])
+        except OSError as failed:
+            log(f"{record.id}: no control group: {failed}")
+            return ()
+
+    def _be_shim(self, record: Record, lock: int, groups: tuple[str, ...], sweep: str | None) -> None:
+        attempt = record.attempt
+        try:
+            shim.enter(lock)
+            if sweep is None:
+                mode = self.hierarchy.mode if groups else "rlimit"
+                shim.Shim(self.layout, attempt, record.member, groups, mode, self.files_limit).run()
+            else:
+                ending.sweep(self.layout, attempt, record.id, sweep)
+        except BaseException as wrong:  # nothing may come back into the runner's loop from here
+            log(f"{record.id}: the shim failed: {wrong!r}")
+            ending.sweep(self.layout, attempt, record.id, f"the supervisor failed: {wrong!r}"[:200])
+        finally:
+            shim.leave()
+
+    def _watch(self, record: Record) -> bool:
+        """Waits for the end of the shim that is noted; False where there is none of that number any more."""
+        if record.shim is None:
+            return False
+        pid, start = record.shim
+        try:
+            fd = os.pidfd_open(pid)
+        except OSError:
+            record.shim = None
+            return False
+        if procfs.start_time(pid) != start:
+            os.close(fd)
+            record.shim = None
+            return False
+        record.pidfd = fd
+        self.selector.register(fd, selectors.EVENT_READ, lambda _mask: self._shim_ended(record))
+        return True
+
+    def _shim_ended(self, record: Record) -> None:
+        if record.pidfd is not None:
+            self.selector.unregister(record.pidfd)
+            os.close(record.pidfd)
+        record.pidfd, record.shim = None, None
+        self._refresh(record)
+        if record.id not in self.book.members:
+            self.drop_notes(record.id)
+        elif not record.settled:
+            self.unsettled[record.id] = record
+
+    def _read_hints(self, _mask: int) -> None:
+        with suppress(BlockingIOError):
+            text = self._hint_rest + os.read(self._hints, 1 << 16).decode("ascii", "replace")
+            *names, self._hint_rest = text.split("\n")
+            for name in dict.fromkeys(names):
+                record = self.book.members.get(name)
+                if record is not None:
+                    self._refresh(record)
+
+    def tell(self, record: Record, number: int) -> None:
+        """Signals a member's shim, if one is there."""
+        if record.pidfd is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(record.pidfd, number)
+
+    def _ready_changed(self, record: Record) -> None:
+        path = self.layout.notes(record.id, "ready.json")
+        if record.ready_at is not None and not os.path.lexists(path):
+            with suppress(OSError):
+                write_json(path, {"v": 1, "at": record.ready_at})
+        self.book.touch(record)
+
+    def drop_notes(self, member: str) -> None:
+        """Removes the notes of a forgotten member, unless its shim is still clearing up."""
+        folder = self.layout.notes(member)
+        lock = None
+        with suppress(OSError):
+            lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if lock is not None:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            finally:
+                os.close(lock)
+        remove_tree(folder)
+
+
+def _noted(run: dict[str, Any]) -> tuple[int, int] | None:
+    noted = run.get("shim") or {}
+    pid, start = noted.get("pid"), noted.get("start")
+    return (pid, start) if isinstance(pid, int) and isinstance(start, int) else None
+
+
+def _reap() -> None:
+    """Takes away ended shims, and what detached from a shim that died before it."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass

@@ -1,0 +1,138 @@
+"""Starting a program behind a gate: the child waits before exec until it is told, or ends without.
+
+The gate is what makes a start idempotent: whoever holds its writing end notes the child's pid and start
+time first. When the holder dies before it opened the gate, the child reads the end of the pipe and ends,
+so a program that is not noted was certainly never executed. Standard library only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+from typing import NamedTuple, NoReturn
+
+from steelyard.engines.local import cgroups
+
+_OPEN = b"g"
+#: The kernel should end the member before its supervisor.
+_OOM_SCORE = "500"
+
+
+class Program(NamedTuple):
+    """What to execute, and in what surroundings."""
+
+    path: str
+    arguments: list[str]
+    env: dict[str, str]
+    folder: str
+    output: int  # descriptor for stdout and stderr
+    groups: tuple[str, ...]
+    data_limit: int | None  # bytes for RLIMIT_DATA
+    files_limit: tuple[int, int]  # RLIMIT_NOFILE as it was before the runner raised its own
+
+
+class Gated(NamedTuple):
+    """A child that waits. `gate`: write to it to execute; `error`: what it says when that fails."""
+
+    pid: int
+    gate: int
+    error: int
+
+
+def find_program(name: str, search: str, folder: str) -> tuple[str | None, str]:
+    """(path, "") of a program as a shell would find it, else (None, code)."""
+    if not name:
+        return None, "command-not-found"
+    places = [name] if "/" in name else [f"{place or '.'}/{name}" for place in search.split(":")]
+    code = "command-not-found"
+    for place in places:
+        path = os.path.join(folder, place)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path, ""
+        if os.path.exists(path):
+            code = "not-executable"
+    return None, code
+
+
+def spawn(program: Program) -> Gated:
+    """Forks the child that waits behind its gate. Raises OSError."""
+    gate_read, gate_write = os.pipe()
+    error_read, error_write = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:
+        for fd in (gate_read, gate_write, error_read, error_write):
+            os.close(fd)
+        raise
+    if pid == 0:
+        os.close(gate_write)
+        os.close(error_read)
+        _child(program, gate_read, error_write)
+    os.close(gate_read)
+    os.close(error_write)
+    return Gated(pid, gate_write, error_read)
+
+
+def open_gate(gated: Gated) -> OSError | None:
+    """Lets the child execute; None when the program runs, else why it does not. Closes both pipes."""
+    try:
+        os.write(gated.gate, _OPEN)
+    except BrokenPipeError:
+        pass  # the child ended before: what it says, or its status, tells why
+    finally:
+        os.close(gated.gate)
+    with os.fdopen(gated.error, "rb") as file:
+        said = file.read(200).decode("ascii", "replace")
+    if not said:
+        return None
+    number, _, where = said.partition(" ")
+    code = int(number) if number.isdigit() else errno.EIO
+    return OSError(code, f"{os.strerror(code)} ({where})")
+
+
+def _child(program: Program, gate: int, error: int) -> NoReturn:
+    where = "session"
+    try:
+        os.setsid()
+        _plain_signals()
+        where = "output"
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(program.output, 1)
+        os.dup2(program.output, 2)
+        where = "working directory"
+        os.chdir(program.folder)
+        os.umask(0o077)
+        where = "limits"
+        _limits(program)
+        if os.read(gate, 1) != _OPEN:
+            os._exit(0)
+        where = "exec"
+        os.execve(program.path, program.arguments, program.env)
+    except OSError as failed:
+        os.write(error, f"{failed.errno} {where}".encode("ascii"))
+    except BaseException:  # nothing may return from here into the supervisor's code
+        os.write(error, f"{errno.EINVAL} {where}".encode("ascii"))
+    finally:
+        os._exit(127)
+
+
+def _plain_signals() -> None:
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _limits(program: Program) -> None:
+    try:
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write(_OOM_SCORE)
+    except OSError:
+        pass  # only an order of preference
+    cgroups.join(program.groups)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, program.files_limit)
+    if program.data_limit is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (program.data_limit, program.data_limit))

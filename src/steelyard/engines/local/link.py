@@ -1,0 +1,135 @@
+"""The server's end of the runner's socket: starts a runner where none answers, and asks again when one dies.
+
+Every operation is idempotent, so a request whose reply was lost is sent once more to whoever is there then.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from steelyard.engines.local import protocol
+from steelyard.engines.local.paths import Layout, short_socket_path
+from steelyard.engines.port import EngineUnavailable
+
+_START_SECONDS = 15.0
+_REPLY_SECONDS = 30.0
+_RUNNER = "steelyard.engines.local.runner"
+
+
+class Link:
+    """One connection, used by one thread at a time. Raises EngineUnavailable, and nothing else."""
+
+    def __init__(self, layout: Layout, install_id: str, idle_seconds: float | None = None) -> None:
+        self._layout = layout
+        self._install = install_id
+        self._idle = idle_seconds
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._received = bytearray()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._number = 0
+        self.hello: dict[str, Any] = {}
+
+    def ask(self, operation: str, **fields: Any) -> Any:
+        """The result of an operation."""
+        with self._lock:
+            for last in (False, True):
+                try:
+                    self._connect()
+                    return self._exchange({"op": operation, **fields})
+                except (OSError, ValueError) as failed:  # ValueError: a reply cut short
+                    self._disconnect()
+                    if last:
+                        raise EngineUnavailable("runner-unreachable", text=str(failed)[:200]) from failed
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Lets go of the connection; the runner goes on."""
+        with self._lock:
+            self._disconnect()
+            if self._process is not None:
+                self._process.poll()
+
+    # ---- the connection
+
+    def _connect(self) -> None:
+        if self._socket is not None:
+            return
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._try_connect():
+            if self._process is None or self._process.poll() is not None:
+                self._start_runner()
+            if time.monotonic() > deadline:
+                raise EngineUnavailable("runner-not-started", folder=self._layout.data)
+            time.sleep(0.01)
+        self.hello = self._exchange(
+            {"op": "hello", "versions": list(protocol.ADOPTABLE), "install": self._install}
+        )
+
+    def _try_connect(self) -> bool:
+        try:
+            folder = os.open(self._layout.data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(_REPLY_SECONDS)
+            sock.connect(short_socket_path(folder))
+        except OSError:
+            sock.close()
+            return False
+        finally:
+            os.close(folder)
+        self._socket = sock
+        self._received.clear()
+        return True
+
+    def _start_runner(self) -> None:
+        """Starts a runner. Two servers may both do so: the folder's lock lets one of them stay."""
+        try:
+            self._layout.make()
+            command = [sys.executable, "-I", "-m", _RUNNER, "--data", self._layout.data]
+            if self._idle is not None:
+                command += ["--idle", str(self._idle)]
+            self._process = subprocess.Popen(
+                command, cwd="/", env={"PATH": os.defpath, "LANG": "C.UTF-8"}, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )
+        except OSError as failed:
+            raise EngineUnavailable("runner-not-started", folder=self._layout.data) from failed
+
+    def _exchange(self, request: dict[str, Any]) -> Any:
+        sock = self._socket
+        if sock is None:
+            raise ConnectionError("not connected")
+        self._number += 1
+        sock.sendall(protocol.encode({"id": self._number, **request}))
+        while True:
+            reply = protocol.decode(self._line(sock))
+            if reply.get("id") == self._number:  # an older one answers a request given up before
+                break
+        if not reply["ok"]:
+            raise EngineUnavailable(str(reply["code"]), text=str(reply["text"])[:300])
+        return reply["result"]
+
+    def _line(self, sock: socket.socket) -> bytes:
+        while (end := self._received.find(b"\n")) < 0:
+            chunk = sock.recv(1 << 18)
+            if not chunk:
+                raise ConnectionError("the runner closed the connection")
+            self._received += chunk
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return line
+
+    def _disconnect(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+        self._received.clear()

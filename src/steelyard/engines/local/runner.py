@@ -1,0 +1,229 @@
+"""The runner: one process per data folder that starts shims, watches them and tells what it sees.
+
+It outlives the server and may itself die at any moment. It is single-threaded, so that it may fork; shims
+are forks of it, which costs a millisecond and shares its memory. Standard library only, and little of
+that: the smaller it is, the smaller is every shim.
+
+Usage: python -I -m steelyard.engines.local.runner --data FOLDER [--idle SECONDS]
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import selectors
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from steelyard.engines.local import cgroups, protocol, shim
+from steelyard.engines.local.book import ENDED, RUNNING, Record
+from steelyard.engines.local.door import Door, RequestError
+from steelyard.engines.local.files import read_json, write_json
+from steelyard.engines.local.keeper import Keeper, log
+from steelyard.engines.local.paths import Layout
+
+_IDLE_SECONDS = 60.0
+_MAX_LOG = 8 << 20
+_SIGNALS = {"checkpoint": shim.CHECKPOINT, "term": shim.TERM, "kill": shim.KILL}
+
+
+class Runner:
+    """The loop, and what servers ask of it."""
+
+    def __init__(self, layout: Layout, idle_seconds: float) -> None:
+        self.layout = layout
+        self.selector = selectors.DefaultSelector()
+        self.keeper = Keeper(layout, self.selector)
+        self.book = self.keeper.book
+        self.idle_seconds = idle_seconds
+        self.idle_since: float | None = None
+        self.done = False
+        self.door = Door(layout, self.selector, self.handle)
+
+    def serve(self) -> None:
+        """Runs until told to end, or until nobody needs it."""
+        while not self.done:
+            waits = [wait for wait in (self.keeper.turn(), self._idle()) if wait is not None]
+            for key, mask in self.selector.select(min(waits, default=None)):
+                key.data(mask)
+
+    def _idle(self) -> float | None:
+        """Without work and without a server a runner is of no use: it ends, and is started when needed."""
+        if self.door.connections or self.keeper.busy:
+            self.idle_since = None
+            return None
+        now = time.monotonic()
+        self.idle_since = self.idle_since or now
+        left = self.idle_since + self.idle_seconds - now
+        if left <= 0:
+            self.done = True
+        return max(0.0, left)
+
+    # ---- requests
+
+    def handle(self, memory: dict[str, Any], request: dict[str, Any]) -> Any:
+        """One request of a server. The first must be `hello`."""
+        operation = request["op"]
+        if operation == "hello":
+            if protocol.VERSION not in request["versions"]:
+                raise RequestError("protocol-version", str(protocol.VERSION))
+            memory["install"] = request["install"]
+            return {"protocol": protocol.VERSION, "life": self.book.life, "pid": os.getpid(),
+                    "limits": self.keeper.hierarchy.mode}
+        if "install" not in memory:
+            raise RequestError("hello-first")
+        try:
+            return self._operations()[operation](memory["install"], request)
+        except OSError as failed:
+            raise RequestError("runner-disk", str(failed)) from failed
+
+    def _operations(self) -> dict[str, Any]:
+        return {"start": self._start, "signal": self._signal, "stop": self._stop, "observe": self._observe,
+                "forget": self._forget, "running": self._running, "retire": self._retire}
+
+    def _ours(self, install: str, attempts: list[str]) -> list[Record]:
+        found = [record for name in attempts for record in self.book.attempts.get(name, ())]
+        return [record for record in found if record.attempt["install"] == install]
+
+    def _start(self, _install: str, request: dict[str, Any]) -> list[str]:
+        answers = []
+        new: list[Record] = []
+        try:
+            for attempt in request["attempts"]:
+                answers.append(self.book.claim(attempt))
+                if answers[-1] == "accepted":
+                    new += self.book.attempts[attempt["attempt"]]
+        finally:
+            if new:  # also when a later one failed: what is claimed will run
+                self.book.sync_claims()
+                self.keeper.to_fork += new
+        return answers
+
+    def _signal(self, install: str, request: dict[str, Any]) -> None:
+        for record in self._ours(install, [request["attempt"]]):
+            self.keeper.tell(record, _SIGNALS[request["signal"]])
+
+    def _stop(self, install: str, request: dict[str, Any]) -> None:
+        for record in self._ours(install, request["attempts"]):
+            if record.phase == ENDED:
+                continue
+            self.keeper.provision(record)
+            path = self.layout.notes(record.id, "stop.json")
+            ends = time.time_ns() // 1000 + request["grace"]
+            before = read_json(path)
+            if before is None or ends < before.get("ends", ends):
+                write_json(path, {"v": 1, "grace": request["grace"], "ends": ends})
+            self.keeper.tell(record, shim.LOOK)
+
+    def _observe(self, install: str, request: dict[str, Any]) -> dict[str, Any]:
+        life, _, number = (request["cursor"] or "").rpartition(":")
+        known = life == self.book.life and number.isdigit()
+        since = int(number) if known else -1
+        self.book.sequence += 1
+        records = [record for record in self.book.members.values() if record.changed > since]
+        foreign = {
+            record.attempt["attempt"]: record.attempt["install"]
+            for record in self.book.members.values()
+            if record.attempt["install"] != install
+        }
+        return {
+            "as_of": time.time_ns() // 1000, "complete": not known, "sequence": self.book.sequence,
+            "cursor": f"{self.book.life}:{self.book.change}", "foreign": foreign,
+            "members": [one.observation() for one in records if one.attempt["install"] == install],
+        }
+
+    def _forget(self, install: str, request: dict[str, Any]) -> None:
+        for name in request["attempts"]:
+            records = self._ours(install, [name])
+            if not records or any(record.phase != ENDED for record in records):
+                continue
+            os.unlink(self.layout.claim(name))  # first: from here on its work folder says that it was
+            self.book.drop(name)
+            for record in records:
+                self.keeper.unsettled.pop(record.id, None)
+                if record.pidfd is None:
+                    self.keeper.drop_notes(record.id)
+
+    def _running(self, install: str, _request: dict[str, Any]) -> list[list[Any]]:
+        return [
+            [record.id, *record.shim]
+            for record in self.book.members.values()
+            if record.phase == RUNNING and record.shim is not None and record.attempt["install"] == install
+        ]
+
+    def _retire(self, _install: str, _request: dict[str, Any]) -> dict[str, int]:
+        """Ends the runner when nothing runs; says how much does where it stays."""
+        live = self.book.live()
+        self.done = not self.keeper.busy
+        return {"live": live}
+
+
+def _take_lock(layout: Layout) -> int | None:
+    """The folder's lock, None where another runner has it."""
+    fd = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    for _ in range(20):  # a shim forked an instant before its runner died still closes its copy
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        else:
+            os.ftruncate(fd, 0)
+            os.write(fd, f"{os.getpid()}\n".encode("ascii"))
+            return fd
+    os.close(fd)
+    return None
+
+
+def _redirect(layout: Layout) -> None:
+    with suppress(OSError):
+        if os.path.getsize(layout.log) > _MAX_LOG:
+            os.replace(layout.log, layout.log + ".1")
+    out = os.open(layout.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.close(null)
+    os.close(out)
+
+
+def _end(_number: int, _frame: object) -> NoReturn:
+    raise SystemExit(0)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the supervisor of one data folder; 0 also when another one is there already."""
+    if len(arguments) not in (2, 4) or arguments[0] != "--data":
+        sys.stderr.write("usage: runner --data FOLDER [--idle SECONDS]\n")
+        return 2
+    idle = float(arguments[3]) if len(arguments) == 4 else _IDLE_SECONDS
+    layout = Layout(arguments[1])
+    layout.make()
+    if _take_lock(layout) is None:
+        return 0
+    _redirect(layout)
+    os.chdir("/")
+    os.umask(0o077)
+    signal.pthread_sigmask(signal.SIG_BLOCK, shim.WATCHED - {signal.SIGTERM, signal.SIGINT})
+    shim.become_subreaper()
+    shim.set_name("steelyard-run")
+    runner = Runner(layout, idle)
+    signal.signal(signal.SIGTERM, _end)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    log(f"serves {layout.data} ({runner.keeper.hierarchy.mode}), {runner.book.live()} members live")
+    try:
+        runner.serve()
+    finally:
+        cgroups.remove(tuple(base for _, base in runner.keeper.hierarchy.bases))  # stays while in use
+        log("ends")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,278 @@
+"""The supervisor of one member: outlives the runner, waits for the program, writes how it ended.
+
+A shim holds the exclusive lock on MEMBER/lock from before it is forked until it ends; its child holds it,
+too, until it executes the program. So a free lock means: nobody is left who could still execute it.
+
+What is on disk, and what a runner that comes anew concludes (`no` is also said of a torn file):
+
+    claim  lock  run.json's child  exit.json  swept  meaning                       the runner then
+    no     -     -                 -          -      never accepted                nothing; start runs it
+    yes    free  no                no         -      died before the gate opened:  same boot: starts it;
+                                                     never executed                other boot: sweeps, lost
+    yes    held  any               no         -      a shim is at work             watches it
+    yes    free  yes               no         -      the shim died after the gate  sweeps; the status is
+                                                     opened: executed, no status   unknown for ever: lost
+    yes    held  any               yes        -      ended, the rest being ended   waits for the lock
+    yes    free  any               yes        no     ended, died while clearing    sweeps
+    yes    free  any               yes        yes    ended and cleared             nothing; forget drops it
+    no     -     -                 -          -      and a work folder: forgotten  start answers `already`
+
+run.json is written, with pid and start time of the child, before the gate opens (launch.py); exit.json by
+rename and fsync before anyone is told. After another boot `no child` proves nothing, since a torn file is
+possible, so such a member is never started again.
+
+To sweep: end every process that carries the member's mark or is in its control groups, remove its temporary
+files, and, where nobody wrote a status, write that there is none. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from typing import Any, NoReturn
+
+from steelyard.engines.local import cgroups, ending, environment, launch, procfs
+from steelyard.engines.local.environment import Failure
+from steelyard.engines.local.files import read_json, write_json
+from steelyard.engines.local.paths import Layout
+
+#: What the runner tells a shim by signal. A stop stands in stop.json; its signal only says: look.
+LOOK = signal.SIGUSR1
+CHECKPOINT = signal.SIGRTMIN + 3
+TERM = signal.SIGRTMIN + 4
+KILL = signal.SIGRTMIN + 5
+WATCHED = frozenset(
+    {signal.SIGCHLD, LOOK, CHECKPOINT, TERM, KILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+)
+#: What a program that knows checkpoints is told; others never get it, for it would end them.
+PROGRAM_CHECKPOINT = signal.SIGUSR1
+
+_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
+_SECOND = 1_000_000_000
+_AGAIN = _SECOND // 20
+_DEFAULT_GRACE = 10_000_000
+#: Ended by KILL, itself or as a shell says it of its child.
+_KILLED = (-int(signal.SIGKILL), 128 + int(signal.SIGKILL))
+_LIBC = ctypes.CDLL(None)
+
+
+def become_subreaper() -> bool:
+    """Makes descendants that detach come back to this process as children, where the kernel can."""
+    return bool(_LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def set_name(name: str) -> None:
+    """The name that ps shows."""
+    _LIBC.prctl(_PR_SET_NAME, name.encode("ascii"), 0, 0, 0)
+
+
+class Shim:
+    """One member's supervisor. `attempt` and `member` are the claim's records."""
+
+    def __init__(
+        self, layout: Layout, attempt: dict[str, Any], member: dict[str, Any], groups: tuple[str, ...],
+        mode: str, files_limit: tuple[int, int],
+    ) -> None:
+        self.layout = layout
+        self.attempt = attempt
+        self.member = member
+        self.groups = groups
+        self.mode = mode
+        self.files_limit = files_limit
+        self.id: str = member["member"]
+        self.child: int | None = None
+        self.status: int | None = None
+        self.started: int | None = None
+        self.ended: int | None = None
+        self.timed_out = False
+        self.stop_requested = False
+        self.kill_at: int | None = None  # monotonic ns
+        self.limit_at: int | None = None
+
+    # ---- the member's life
+
+    def run(self) -> None:
+        """From the environment stage to the last trace removed."""
+        self._note_run("environment", None)
+        self._hint()
+        failure = self._start()
+        if self.child is not None and failure is None:
+            self._hint()
+            self._wait()
+        self._write_exit(failure)
+        self._hint()
+        ending.clear(self.layout, self.attempt["attempt"], self.id, self.groups)
+        self._hint()
+
+    def _start(self) -> Failure | None:
+        log = os.open(
+            self.layout.member_log(self.id),
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600,
+        )
+        program = self._program(log)
+        failure = environment.check(self.member, program)
+        if failure is not None:
+            return failure
+        command = self.member["command"]
+        path, code = launch.find_program(command[0] if command else "", program.env["PATH"], program.folder)
+        if path is None:
+            return Failure("launch", code, command[0][:200] if command else "")
+        self._look()
+        if self.stop_requested:
+            return None
+        return self._launch(program._replace(path=path))
+
+    def _program(self, log: int) -> launch.Program:
+        memory = self.member["memory"]
+        limit = self.mode == "rlimit" and memory >= cgroups.MIN_RLIMIT_MEMORY
+        return launch.Program(
+            path="",
+            arguments=list(self.member["command"]),
+            env=environment.compose(self.layout, self.attempt, self.member),
+            folder=self.member["folder"] or self.layout.member_work(self.attempt["attempt"], self.id),
+            output=log,
+            groups=self.groups,
+            data_limit=memory << 20 if limit else None,
+            files_limit=self.files_limit,
+        )
+
+    def _launch(self, program: launch.Program) -> Failure | None:
+        gated = launch.spawn(program)
+        self.child = gated.pid
+        self.started = ending.now()
+        self._note_run("running", gated.pid)
+        failed = launch.open_gate(gated)
+        if failed is None:
+            limit = self.attempt["time_limit"]
+            self.limit_at = None if limit is None else time.monotonic_ns() + limit * 1000
+            return None
+        os.waitpid(gated.pid, 0)
+        self.started = None
+        code = "not-executable" if failed.errno in (8, 13, 26) else "start-failed"  # ENOEXEC, EACCES, ETXTBSY
+        return Failure("launch", code, str(failed)[:200])
+
+    def _wait(self) -> None:
+        while not self._reaped():
+            due = [at for at in (self.kill_at, self.limit_at) if at is not None]
+            left = max(0, min(due) - time.monotonic_ns()) / _SECOND if due else 3600.0
+            told = signal.sigtimedwait(WATCHED, left)
+            if told is not None:
+                self._told(told.si_signo)
+            self._timers()
+
+    def _reaped(self) -> bool:
+        """Waits for whatever ended; True once the program itself has."""
+        while self.status is None:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:  # the program can't be waited for: nobody will ever know
+                return True
+            if pid == 0:
+                return False
+            if pid == self.child:
+                self.status = status
+                self.ended = ending.now()
+        return True
+
+    def _told(self, number: int) -> None:
+        if number == CHECKPOINT:
+            for process in self._tree():
+                if procfs.catches(process, PROGRAM_CHECKPOINT):
+                    ending.kill(process, PROGRAM_CHECKPOINT)
+        elif number == LOOK:
+            self._look()
+        elif number == TERM:
+            self.stop_requested = True
+            self._to_tree(signal.SIGTERM)
+        elif number == KILL:
+            self.stop_requested = True
+            self._to_tree(signal.SIGKILL)
+        elif number in (signal.SIGTERM, signal.SIGINT):
+            self._stop(self.attempt["grace"])
+
+    def _timers(self) -> None:
+        at = time.monotonic_ns()
+        if self.limit_at is not None and at >= self.limit_at:
+            self.limit_at = None
+            self.timed_out = not self.stop_requested
+            self._end_within(self.attempt["grace"])
+        if self.kill_at is not None and at >= self.kill_at:
+            self._to_tree(signal.SIGKILL)
+            self.kill_at = at + _AGAIN  # a process forked meanwhile is ended the next time
+
+    def _look(self) -> None:
+        order = read_json(self.layout.notes(self.id, "stop.json"))
+        if order is not None:
+            grace = order.get("grace")
+            self._stop(grace if isinstance(grace, int) else _DEFAULT_GRACE)
+
+    def _stop(self, grace: int) -> None:
+        self.stop_requested = True
+        self._end_within(grace)
+
+    def _end_within(self, grace: int) -> None:
+        """TERM now, KILL after `grace` µs; told again, the earlier end counts."""
+        at = time.monotonic_ns() + max(0, grace) * 1000
+        if self.child is not None and (self.kill_at is None or grace <= 0):
+            self._to_tree(signal.SIGTERM)
+        self.kill_at = at if self.kill_at is None else min(at, self.kill_at)
+
+    # ---- processes
+
+    def _tree(self) -> set[int]:
+        grouped = cgroups.members(self.groups)
+        if not self.groups:
+            grouped = {process.pid for process in procfs.descendants(os.getpid(), procfs.processes())}
+        return grouped - {os.getpid()}
+
+    def _to_tree(self, number: int) -> None:
+        for process in self._tree():
+            ending.kill(process, number)
+
+    # ---- notes
+
+    def _note_run(self, stage: str, child: int | None) -> None:
+        noted = None if child is None else {"pid": child, "start": procfs.start_time(child)}
+        me = os.getpid()
+        note = {
+            "v": 1, "boot": procfs.boot_id(), "install": self.attempt["install"],
+            "attempt": self.attempt["attempt"], "member": self.id, "stage": stage,
+            "shim": {"pid": me, "start": procfs.start_time(me)}, "child": noted,
+            "started_at": self.started if noted else None, "groups": list(self.groups),
+        }
+        write_json(self.layout.notes(self.id, "run.json"), note)
+
+    def _write_exit(self, failure: Failure | None) -> None:
+        code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
+        ended = max(self.ended or ending.now(), self.started or 0)  # the clock may have been set back
+        if failure is None and code in _KILLED and cgroups.oom_kills(self.groups):
+            failure = Failure("application", "oom-killed", f"{self.member['memory']} MiB")
+        if failure is None and self.timed_out:
+            failure = Failure("policy", "timed-out", "")
+        note = ending.exit_note(
+            failure, self.started, ended, code, stop_requested=self.stop_requested, timed_out=self.timed_out
+        )
+        ending.insist(lambda: write_json(self.layout.notes(self.id, "exit.json"), note))
+
+    def _hint(self) -> None:
+        ending.hint(self.layout, self.id)
+
+
+def enter(lock: int, keep: tuple[int, ...] = ()) -> None:
+    """First acts after the fork: own session, own name, nothing of the runner's but the lock."""
+    os.setsid()
+    set_name("steelyard-shim")
+    become_subreaper()
+    low = 3
+    for fd in sorted({lock, *keep}):
+        os.closerange(low, fd)
+        low = fd + 1
+    os.closerange(low, os.sysconf("SC_OPEN_MAX"))
+
+
+def leave() -> NoReturn:
+    """Ends without any of the runner's exit handlers."""
+    os._exit(0)
