@@ -22,15 +22,6 @@ _decode_spec = msgspec.json.Decoder(WorkloadSpec).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Idempotency:
-    """The caller's key for this request; written with the workload, so that it is made once."""
-
-    key: str
-    digest: str
-    status: int = 201
-
-
-@dataclass(frozen=True, slots=True)
 class Admitted:
     """A request that every rule lets through."""
 
@@ -58,9 +49,15 @@ class Submitted:
     unit: Unit
 
 
-def request_digest(document: Any) -> str:
-    """SHA-256 of a request as it was sent: its keys sorted, without white space."""
-    return sha256(_encode(document)).hexdigest()
+def request_digest(document: Any, longest: int) -> str:
+    """SHA-256 of a request as it was sent: its keys sorted, without white space.
+
+    Raises ValueError for one that is longer, TypeError for what is no plain value.
+    """
+    text = _encode(document)
+    if len(text) > longest:
+        raise ValueError("too long")
+    return sha256(text).hexdigest()
 
 
 def write_spec(spec: WorkloadSpec) -> str:
@@ -81,7 +78,6 @@ def submit_unit(
     *,
     shape_known: bool = False,
     origin: Origin | None = None,
-    idempotency: Idempotency | None = None,
 ) -> Submitted:
     """All rows of a new workload and its leaf; touches nothing."""
     spec, shape = admitted.spec, admitted.shape
@@ -140,8 +136,6 @@ def submit_unit(
         ),
         row,
     )
-    if idempotency is not None:
-        _remember(unit, actor, idempotency, name, now)
     unit.result = workload_id
     return Submitted(workload_id, attempt_id, admitted, unit)
 
@@ -162,16 +156,4 @@ def add_attempt(
         submitted=now,
         eligible=None if phase is Phase.HELD else now,
         version=1,
-    )
-
-
-def _remember(unit: Unit, actor: ActorRef, idempotency: Idempotency, name: str, now: int) -> None:
-    unit.insert(
-        t.idempotency,
-        principal=actor.id,
-        key=idempotency.key,
-        request_digest=idempotency.digest,
-        status=idempotency.status,
-        response_json=_encode({"id": name}).decode(),
-        at=now,
     )

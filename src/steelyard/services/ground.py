@@ -1,0 +1,144 @@
+"""What a submit is judged on: organisation, routing, policy and quota as they stood a moment ago.
+
+Reading them anew for each of thousands of submits a second would cost more than the submits. They are
+kept for a few milliseconds, and dropped at once when this server commits a change of anything declared.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from steelyard.evidence.leaf import Sequenced
+from steelyard.model.organisation import Scope
+from steelyard.model.orghistory import OrgHistory
+from steelyard.model.policy import OnExceed, Policy
+from steelyard.model.reasons import Reason
+from steelyard.model.units import MILLISECOND
+from steelyard.model.workloads import Shape
+from steelyard.scheduling import QuotaTree, Snapshot, can_ever_fit, over_refusing_limit
+from steelyard.services.documents import stored_document
+from steelyard.services.kinds import TemplateSpec
+from steelyard.services.organisation import load_history
+from steelyard.services.policy import Routes, load_policy, routes
+from steelyard.store.database import View
+from steelyard.store.declared import DeclaredRow, history
+from steelyard.store.store import Store
+
+#: How old what a submit is judged on may be, µs.
+KEPT = 25 * MILLISECOND
+MAX_SHAPES = 10_000
+#: Leaves about these change nothing that a submit is judged on but use, which `KEPT` bounds.
+_MOVING = frozenset({"workload", "refusal"})
+
+
+class SubmitSnapshots(Protocol):
+    """Makes snapshots with quota, use and capacity, without what runs or waits."""
+
+    def for_submit(self, connection: View, _now: int) -> Snapshot:
+        """As it stands in the store; mappings that did not change are the same objects as before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """One consistent state. `never` keeps the answers about shapes that could never start."""
+
+    at: int
+    history: OrgHistory
+    routes: Routes
+    policy: Policy
+    snapshot: Snapshot
+    refuses: bool  # some limit refuses what exceeds it
+    never: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
+
+    def judge(self, shape: Shape) -> tuple[Reason, ...]:
+        """Why a shape is refused at submit; empty when it is let in."""
+        known = self.never.get(shape.key)
+        if known is None:
+            known = can_ever_fit(self.snapshot, self.policy, shape)
+            if len(self.never) < MAX_SHAPES:
+                self.never[shape.key] = known
+        if known or not self.refuses:
+            return known
+        return over_refusing_limit(self.snapshot, shape)
+
+
+class Grounds:
+    """Hands out the ground to stand on. Thread-safe."""
+
+    def __init__(self, store: Store, snapshots: SubmitSnapshots) -> None:
+        self._store = store
+        self._snapshots = snapshots
+        self._lock = threading.Lock()
+        self._kept: Ground | None = None
+        self._moved = 0
+        store.writer.on_publish(self._published)
+
+    def current(self, now: int) -> Ground:
+        """A ground not older than `KEPT`."""
+        kept = self._kept
+        if kept is not None and 0 <= now - kept.at <= KEPT:
+            return kept
+        with self._lock:
+            kept = self._kept
+            if kept is not None and 0 <= now - kept.at <= KEPT:
+                return kept
+            moved = self._moved
+            with self._store.read() as view:
+                ground = self._load(view, now, kept)
+            if moved == self._moved:
+                self._kept = ground
+            return ground
+
+    def drop(self) -> None:
+        """Read anew the next time."""
+        self._moved += 1
+        self._kept = None
+
+    def template(self, name: str, version: str | None) -> tuple[str, dict[str, Any]] | None:
+        """(version, spec) of a template: the newest that is in force, or any version that ever was."""
+        with self._store.read() as view:
+            rows = history(view, Scope.system(), "Template", name)
+        for row in rows:
+            spec = _template(row)
+            if version is None and row.valid_to is not None:
+                return None
+            if version in (None, spec.version):
+                return spec.version, spec.body
+        return None
+
+    def _load(self, view: View, now: int, before: Ground | None) -> Ground:
+        snapshot = self._snapshots.for_submit(view, now)
+        policy = load_policy(view)
+        same = before is not None and _same(before, snapshot, policy)
+        never = before.never if same and before is not None else {}
+        refuses = before.refuses if same and before is not None else _refuses(snapshot.trees)
+        return Ground(now, load_history(view), routes(view), policy, snapshot, refuses, never)
+
+    def _published(self, done: Sequenced) -> None:
+        if any(row.object_kind not in _MOVING for row in done.rows):
+            self.drop()
+
+
+def _same(before: Ground, snapshot: Snapshot, policy: Policy) -> bool:
+    """True when neither limits nor capacity changed."""
+    old = before.snapshot
+    same_parts = (
+        old.nodes is snapshot.nodes and old.flavors is snapshot.flavors and old.trees is snapshot.trees
+    )
+    return same_parts and before.policy.version == policy.version
+
+
+def _refuses(trees: Mapping[str, QuotaTree]) -> bool:
+    return any(
+        limit.on_exceed is OnExceed.REFUSE for tree in trees.values() for limit in tree.limits.values()
+    )
+
+
+def _template(row: DeclaredRow) -> TemplateSpec:
+    spec = stored_document(row.kind, row.name, row.labels, row.spec).spec
+    assert isinstance(spec, TemplateSpec)
+    return spec
