@@ -11,6 +11,8 @@ import pytest
 
 from tests.support import postgresql, requirement_collector
 
+pytest_plugins = ["tests.support.stores"]
+
 REQUIRE_POSTGRESQL = "STEELYARD_TEST_REQUIRE_POSTGRESQL"
 NOT_TESTED = "NOT TESTED ON POSTGRESQL"
 _FOLDER = pytest.StashKey[Path]()
