@@ -18,6 +18,7 @@ _NEWEST = "newest"
 _CURRENT = (t.attempt.c.workload_id == t.workload.c.id) & (t.attempt.c.number == t.workload.c.attempt)
 _ATTEMPT_COLUMNS = (
     t.attempt.c.id.label("attempt_id"),
+    t.attempt.c.submitted.label("attempt_submitted"),
     t.attempt.c.sub_stage,
     t.attempt.c.cluster,
     t.attempt.c.simulated,

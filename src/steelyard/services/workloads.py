@@ -1,0 +1,336 @@
+"""Use cases of workloads: submit, look at, cancel, retry, hold, release.
+
+Each authorises first. A change is built on the row as it was read; where the row changed meanwhile it is
+read again, unless the caller named the version it means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from steelyard.evidence.leaf import ActorRef, Origin
+from steelyard.identity.actor import actor_of
+from steelyard.identity.authorise import authorise_object, scope
+from steelyard.model.errors import ConflictError, NotFoundError, RefusedError, SteelyardError
+from steelyard.model.ids import parse, render
+from steelyard.model.lifecycle import Phase
+from steelyard.model.organisation import Principal, Verb
+from steelyard.model.policy import Policy
+from steelyard.scheduling import Snapshot, explain
+from steelyard.services.admission import NOUN, Turned, plan_submit
+from steelyard.services.explain import explanation
+from steelyard.services.ground import Grounds, SubmitSnapshots
+from steelyard.services.organisation import load_history
+from steelyard.services.reasons import reason_view
+from steelyard.services.refusals import Request, reasons_of, refusal_unit
+from steelyard.services.shapes import read_shape
+from steelyard.services.submission import Admitted, Submitted
+from steelyard.services.views import workload_rows, workload_view
+from steelyard.services.waits import slices_until
+from steelyard.services.workload_changes import (
+    WITHDRAWN_FROM,
+    cancel_unit,
+    hold_unit,
+    release_unit,
+    retry_unit,
+    withdraw_unit,
+)
+from steelyard.store import workloads as repository
+from steelyard.store.database import View
+from steelyard.store.scoped import Record
+from steelyard.store.store import Store
+from steelyard.store.unit import Unit
+from steelyard.store.workloads import WorkloadFilter
+
+Json = dict[str, Any]
+#: Told the unit and the rendered id before the unit is written, e.g. to record an answer in it.
+OnUnit = Callable[[Unit, str], None]
+MAX_TRIES = 5
+
+
+class Snapshots(SubmitSnapshots, Protocol):
+    """Snapshots for use cases."""
+
+    def full(self, connection: View, _now: int) -> tuple[Snapshot, Policy]:
+        """What the next cycle would see."""
+        ...
+
+
+@dataclass(slots=True)
+class Desk:
+    """What the use cases of workloads need; one a server."""
+
+    store: Store
+    snapshots: Snapshots
+    grounds: Grounds = field(init=False)
+    known_shapes: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.grounds = Grounds(self.store, self.snapshots)
+
+    def plan(
+        self, principal: Principal, document: object, *, origin: Origin | None = None
+    ) -> Submitted | Turned:
+        """The unit of a submit, to be written by the caller: many may be under way at once."""
+        return plan_submit(
+            self.store.ids,
+            self.grounds,
+            principal,
+            document,
+            self.store.now(),
+            origin=origin,
+            known_shapes=self.known_shapes,
+        )
+
+
+# --- submit ----------------------------------------------------------------------------------------
+def submit(
+    desk: Desk,
+    principal: Principal,
+    document: object,
+    *,
+    dry_run: bool = False,
+    origin: Origin | None = None,
+    on_unit: OnUnit | None = None,
+) -> Json:
+    """The view of the new workload; of a dry run what would happen (`would`, `reasons`, `placement`).
+
+    Raises RefusedError, ForbiddenError or InvalidError; the parameter `refusal` names the record of it.
+    """
+    planned = desk.plan(principal, document, origin=origin)
+    if isinstance(planned, Turned):
+        if dry_run:
+            return _would_refuse(planned)
+        desk.store.writer.write(planned.unit)
+        raise planned.told()
+    if dry_run:
+        return _would(desk, planned.admitted)
+    if on_unit is not None:
+        on_unit(planned.unit, render("workload", planned.workload_id))
+    desk.store.writer.write(planned.unit)
+    return show(desk, principal, planned.workload_id)
+
+
+def _would_refuse(turned: Turned) -> Json:
+    if not isinstance(turned.error, RefusedError):
+        raise turned.error
+    reasons = [reason_view(reason) for reason in turned.error.reasons]
+    return {"would": "refuse", "reasons": reasons, "placement": None}
+
+
+def _would(desk: Desk, admitted: Admitted) -> Json:
+    now = desk.store.now()
+    with desk.store.read() as view:
+        snapshot, policy = desk.snapshots.full(view, now)
+    found = explain(snapshot, policy, now, admitted.shape)
+    members = [
+        {
+            "role": member.role,
+            "index": member.index,
+            "cluster": member.cluster,
+            "node": snapshot.nodes[member.node_id].name,
+            "devices": [
+                {
+                    "device": None if item.device_id is None else render("device", item.device_id),
+                    "class": item.device_class.value,
+                    "flavor": item.flavor,
+                    "quantity": item.quantity,
+                }
+                for item in member.allocations
+            ],
+        }
+        for member in (found.placement.members if found.placement is not None else ())
+    ]
+    return {
+        "would": "start" if found.placement is not None and not admitted.spec.hold else "wait",
+        "reasons": [reason_view(reason) for reason in found.reasons],
+        "placement": members if found.placement is not None else None,
+    }
+
+
+# --- look ------------------------------------------------------------------------------------------
+def find(view: View, principal: Principal, workload_id: int) -> Record:
+    """The row, if the principal may view it. Raises NotFoundError."""
+    row = repository.get_workload(view, scope(principal, Verb.VIEW, NOUN), workload_id)
+    if row is None:
+        raise NotFoundError("not-found", kind=NOUN, id=render("workload", workload_id))
+    return row
+
+
+def show(desk: Desk, principal: Principal, workload_id: int) -> Json:
+    """The page of a workload."""
+    now = desk.store.now()
+    with desk.store.read() as view:
+        row = find(view, principal, workload_id)
+        return workload_view(view, scope(principal, Verb.VIEW, NOUN), row, load_history(view), now)
+
+
+def list_page(
+    desk: Desk,
+    principal: Principal,
+    wanted: WorkloadFilter,
+    *,
+    cursor: str | None = None,
+    limit: int = 50,
+    order: str = "newest",
+) -> tuple[list[Json], str | None]:
+    """A page of rows and the cursor of the next."""
+    seen = scope(principal, Verb.VIEW, NOUN)
+    after = parse("workload", cursor) if cursor else None
+    with desk.store.read() as view:
+        rows = repository.list_workloads(view, seen, wanted, after=after, limit=limit, order=order)
+        shown = workload_rows(view, seen, rows, load_history(view), desk.store.now())
+    return shown, render("workload", rows[-1]["id"]) if len(rows) == limit else None
+
+
+def explain_workload(desk: Desk, principal: Principal, workload_id: int) -> Json:
+    """Why it waits, asked of the same `decide` that the loop calls."""
+    with desk.store.read() as view:
+        row = find(view, principal, workload_id)
+        seen = scope(principal, Verb.VIEW, NOUN)
+        return explanation(view, seen, desk.snapshots, row, desk.store.now())
+
+
+# --- change ----------------------------------------------------------------------------------------
+Build = Callable[[View, ActorRef, Record, int], Unit | None]
+
+
+def _change(
+    desk: Desk,
+    principal: Principal,
+    workload_id: int,
+    verb: Verb,
+    if_match: int | None,
+    build: Build,
+    on_unit: OnUnit | None,
+) -> Json:
+    name = render("workload", workload_id)
+    for _ in range(MAX_TRIES):
+        with desk.store.read() as view:
+            row = find(view, principal, workload_id)
+            authorise_object(principal, verb, NOUN, row["project"], name, owner=row["submitter"])
+            if if_match is not None and if_match != row["version"]:
+                raise ConflictError("version-mismatch", expected=if_match, version=row["version"])
+            now = max(desk.store.now(), row["attempt_submitted"])
+            unit = build(view, actor_of(principal), row, now)
+        if unit is None:
+            return show(desk, principal, workload_id)
+        if on_unit is not None:
+            on_unit(unit, name)
+        try:
+            desk.store.writer.write(unit)
+        except ConflictError:
+            if if_match is not None:
+                raise
+            continue
+        return show(desk, principal, workload_id)
+    raise ConflictError("workload-busy", id=name)
+
+
+def cancel(
+    desk: Desk,
+    principal: Principal,
+    workload_id: int,
+    *,
+    if_match: int | None = None,
+    origin: Origin | None = None,
+    on_unit: OnUnit | None = None,
+) -> Json:
+    """A workload that waits is withdrawn at once; one that has or is kept something is asked to stop.
+
+    Asking twice changes nothing. Raises ConflictError `workload-finished`.
+    """
+
+    def build(view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
+        if row["phase"] == Phase.FINISHED:
+            raise ConflictError("workload-finished", id=render("workload", workload_id))
+        if row["phase"] in WITHDRAWN_FROM:
+            return withdraw_unit(actor, row, slices_until(view, row, now), now, origin)
+        return None if row["cancel_requested_at"] is not None else cancel_unit(actor, row, now, origin)
+
+    return _change(desk, principal, workload_id, Verb.CHANGE, if_match, build, on_unit)
+
+
+def retry(
+    desk: Desk,
+    principal: Principal,
+    workload_id: int,
+    *,
+    if_match: int | None = None,
+    origin: Origin | None = None,
+    on_unit: OnUnit | None = None,
+) -> Json:
+    """The next attempt of a finished workload. What could never start now is refused, and recorded."""
+
+    def build(_view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
+        unit = retry_unit(desk.store.ids, actor, row, now, origin)
+        _judge_again(desk, principal, actor, row, now, origin)
+        return unit
+
+    return _change(desk, principal, workload_id, Verb.CHANGE, if_match, build, on_unit)
+
+
+def _judge_again(
+    desk: Desk, principal: Principal, actor: ActorRef, row: Record, now: int, origin: Origin | None
+) -> None:
+    ground = desk.grounds.current(now)
+    with desk.store.read() as view:
+        body = repository.shape_bodies(view, [row["shape_id"]])[row["shape_id"]]
+    shape = read_shape(body)
+    reasons = ground.judge(shape)
+    if not reasons:
+        return
+    error: SteelyardError = RefusedError("refused", reasons)
+    asked = {device_class.value: amount for device_class, amount in sorted(shape.totals().items())}
+    request = Request(
+        shape.key, row["name"], row["namespace"], row["kind"], row["project"], asked, ground.policy.version
+    )
+    number, unit = refusal_unit(
+        desk.store.ids,
+        actor,
+        principal,
+        request,
+        reasons_of(error),
+        now,
+        action="workload.retry",
+        origin=origin,
+    )
+    desk.store.writer.write(unit)
+    error.params["refusal"] = render("refusal", number)
+    raise error
+
+
+def hold(
+    desk: Desk,
+    principal: Principal,
+    workload_id: int,
+    *,
+    if_match: int | None = None,
+    origin: Origin | None = None,
+    on_unit: OnUnit | None = None,
+) -> Json:
+    """A queued workload is not looked at until it is released. Raises ConflictError for another phase."""
+
+    def build(_view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
+        return None if row["phase"] == Phase.HELD else hold_unit(actor, row, (), now, origin)
+
+    return _change(desk, principal, workload_id, Verb.CHANGE, if_match, build, on_unit)
+
+
+def release(
+    desk: Desk,
+    principal: Principal,
+    workload_id: int,
+    *,
+    if_match: int | None = None,
+    origin: Origin | None = None,
+    on_unit: OnUnit | None = None,
+) -> Json:
+    """A held workload waits again. Raises ConflictError for another phase."""
+
+    def build(_view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
+        return None if row["phase"] == Phase.QUEUED else release_unit(actor, row, (), now, origin)
+
+    return _change(desk, principal, workload_id, Verb.CHANGE, if_match, build, on_unit)
