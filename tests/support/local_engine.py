@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from steelyard.engines.local import procfs
 from steelyard.engines.local.engine import LocalEngine
 from steelyard.engines.port import AttemptStart, MemberObservation, MemberPhase, MemberStart
 
-INSTALL = "in_test"
+#: Tests that run at the same time look for the marks of their own processes only.
+INSTALL = f"in_{os.getpid()}"
 
 
 def now() -> int:
@@ -72,3 +77,38 @@ def wait_free(engine: LocalEngine, attempt_id: str, seconds: float = 10.0) -> No
     while not (seen := engine.probe_release([attempt_id])[0]).free:
         assert time.monotonic() < deadline, seen
         time.sleep(0.01)
+
+
+def end_everything(engine: LocalEngine) -> None:
+    """Ends all that still runs, and the runner. Fails the test when something can't be ended."""
+    deadline = time.monotonic() + 30
+    while live := [one for one in engine.observe(None).members if one.phase is not MemberPhase.ENDED]:
+        engine.stop([one.attempt_id for one in live], 0)
+        assert time.monotonic() < deadline, live
+        time.sleep(0.05)
+    while not engine.retire():
+        assert time.monotonic() < deadline, "the runner stays"
+        time.sleep(0.02)
+    engine.close()
+
+
+def runner_pid(tmp_path: Path) -> int:
+    """The process of the runner that serves `tmp_path/data`, or served it last."""
+    return int((tmp_path / "data" / "runner.lock").read_text())
+
+
+def kill_runner(tmp_path: Path) -> None:
+    """Kill -9, and wait until it is gone."""
+    pid = runner_pid(tmp_path)
+    start = procfs.start_time(pid)
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while start is not None and procfs.is_alive(pid, start):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def notes(tmp_path: Path, member_id: str, name: str) -> dict[str, Any]:
+    """A note of a member, as it is on disk."""
+    found: dict[str, Any] = json.loads((tmp_path / "data/local/members" / member_id / name).read_text())
+    return found

@@ -107,7 +107,7 @@ def sweep(layout: Layout, attempt: dict[str, Any], member: str, text: str) -> No
     same_boot = run.get("boot") == procfs.boot_id()
     groups = tuple(run.get("groups", ())) if same_boot else ()
     while same_boot:
-        found = marked(attempt["attempt"], member, run.get("child")) | cgroups.members(groups)
+        found = marked(attempt, member, run.get("child")) | cgroups.members(groups)
         if not found - {os.getpid()}:
             break
         for pid in found - {os.getpid()}:
@@ -124,7 +124,7 @@ def sweep(layout: Layout, attempt: dict[str, Any], member: str, text: str) -> No
     hint(layout, member)
 
 
-def marked(attempt: str, member: str, child: dict[str, Any] | None) -> set[int]:
+def marked(attempt: dict[str, Any], member: str, child: dict[str, Any] | None) -> set[int]:
     """Living processes that are a member's for certain: by its mark, or the very child that was noted."""
     found = set()
     for process in procfs.processes():
@@ -134,6 +134,7 @@ def marked(attempt: str, member: str, child: dict[str, Any] | None) -> set[int]:
             found.add(process.pid)
             continue
         env = procfs.environment(process.pid)
-        if env.get("STEELYARD_MEMBER") == member and env.get("STEELYARD_ATTEMPT") == attempt:
+        ours = (env.get("STEELYARD_INSTALL"), env.get("STEELYARD_ATTEMPT"), env.get("STEELYARD_MEMBER"))
+        if ours == (attempt["install"], attempt["attempt"], member):
             found.add(process.pid)
     return found

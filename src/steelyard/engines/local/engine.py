@@ -157,7 +157,7 @@ class LocalEngine:
 
     def probe_release(self, attempt_ids: Sequence[str]) -> tuple[ReleaseProbe, ...]:
         """See the port."""
-        return looking.probe(self._layout, attempt_ids, self._now())
+        return looking.probe(self._layout, self._install, attempt_ids, self._now())
 
     # ---- members
 

@@ -22,19 +22,22 @@ _MIB = 1 << 20
 Marks = dict[str, list[Process]]
 
 
-def probe(layout: Layout, attempt_ids: Sequence[str], now: int) -> tuple[ReleaseProbe, ...]:
+def probe(
+    layout: Layout, install: str, attempt_ids: Sequence[str], now: int
+) -> tuple[ReleaseProbe, ...]:
     """One look for all of them."""
     everyone = [process for process in procfs.processes() if process.alive]
-    marks = _marks(everyone)
+    marks = _marks(install, everyone)
     return tuple(_probe_attempt(layout, attempt, now, everyone, marks) for attempt in attempt_ids)
 
 
-def _marks(everyone: Iterable[Process]) -> Marks:
-    """Attempt → the processes that were started with its mark. Those of other users are not ours."""
+def _marks(install: str, everyone: Iterable[Process]) -> Marks:
+    """Attempt → the processes that this install started with its mark. Another user's are not ours."""
     found: Marks = {}
     for process in everyone:
-        attempt = procfs.environment(process.pid).get("STEELYARD_ATTEMPT")
-        if attempt is not None:
+        env = procfs.environment(process.pid)
+        attempt = env.get("STEELYARD_ATTEMPT")
+        if attempt is not None and env.get("STEELYARD_INSTALL") == install:
             found.setdefault(attempt, []).append(process)
     return found
 
