@@ -12,12 +12,15 @@ from itertools import pairwise
 
 from steelyard.model.organisation import OrgEdge, OrgPlace
 
+_FOREVER = 2**63
+
 
 class OrgHistory:
     """Immutable view over all edges (kind team, project, namespace), open and closed."""
 
     def __init__(self, edges: Iterable[OrgEdge]) -> None:
         self._edges: dict[tuple[str, str], list[OrgEdge]] = {}
+        self._steady: dict[str, tuple[int, OrgPlace | None]] = {}
         for edge in sorted(edges, key=lambda e: (e.kind, e.child, e.valid_from, e.version)):
             self._edges.setdefault((edge.kind, edge.child), []).append(edge)
 
@@ -57,6 +60,19 @@ class OrgHistory:
                 cuts.update(_inside(upper, t0, t1))
         marks = [*sorted(cuts), t1]
         return [(a, b, self.place(namespace, a)) for a, b in pairwise(marks) if a < b]
+
+    def steady(self, namespace: str) -> tuple[int, OrgPlace | None]:
+        """(t, place): from t on the namespace's place never changes. Kept, for this view never changes."""
+        found = self._steady.get(namespace)
+        if found is None:
+            times = {0}
+            for edge in self._edges.get(("namespace", namespace), ()):
+                times.update(_inside(edge, 0, _FOREVER))
+                for upper in self._edges.get(("project", edge.parent or ""), ()):
+                    times.update(_inside(upper, 0, _FOREVER))
+            last = max(times)
+            found = self._steady[namespace] = (last, self.place(namespace, last))
+        return found
 
     def namespaces(self, at: int) -> list[str]:
         """Names of the namespaces there were at an instant."""
