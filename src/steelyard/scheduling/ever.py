@@ -56,7 +56,20 @@ class Bounds:
             view = nodes[node_id]
             for name in {*view.accelerators, *view.totals, *(slot.flavor for slot in view.slots)}:
                 self._by_flavor.setdefault(name, []).append(view)
+        self._beside: dict[tuple[str, DeviceClass], frozenset[str]] = {}
         self._kinds: dict[tuple[str, _Labels], list[tuple[_Totals, int]]] = {}
+
+    def beside(self, flavor: str, device_class: DeviceClass) -> frozenset[str]:
+        """Flavors of another class on the nodes that have this flavor."""
+        key = (flavor, device_class)
+        known = self._beside.get(key)
+        if known is None:
+            known = self._beside[key] = frozenset(
+                name
+                for view in self._by_flavor.get(flavor, ())
+                for name in class_flavors(view, self.flavors, device_class, None)
+            )
+        return known
 
     def kinds(self, flavor: str, need: Need) -> list[tuple[_Totals, int]]:
         """Totals by class of the nodes with the flavor and the labels, each with how many there are."""
@@ -74,6 +87,24 @@ class Bounds:
             known = [(dict(zip(DeviceClass, totals, strict=True)), count) for totals, count in counts.items()]
             self._kinds[key] = known
         return known
+
+
+def surely_used(bounds: Bounds, plan: ShapePlan, flavor: str) -> dict[str, int]:
+    """What a gang with its lead role on one flavor takes of each flavor, where there is no choice."""
+    cluster = bounds.flavors[flavor].cluster
+    used: dict[str, int] = {}
+    for role in plan.roles:
+        names = [flavor]
+        if role is not plan.lead:
+            names = [name for name in role.flavors if bounds.flavors[name].cluster == cluster]
+        for device_class, amount in role.need.amounts:
+            takes = set(names)
+            if device_class is not role.need.primary:
+                takes = {other for name in names for other in bounds.beside(name, device_class)}
+            if len(takes) == 1:
+                (only,) = takes
+                used[only] = used.get(only, 0) + amount * role.count
+    return used
 
 
 def never_reasons(bounds: Bounds, plan: ShapePlan, flavor: str | None = None) -> list[Reason]:

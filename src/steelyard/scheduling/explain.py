@@ -24,7 +24,7 @@ from steelyard.scheduling.board import allocation_room
 from steelyard.scheduling.capacity import Capacity
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.decisions import ShapeReasons
-from steelyard.scheduling.ever import Bounds, never_reasons
+from steelyard.scheduling.ever import Bounds, never_reasons, surely_used
 from steelyard.scheduling.holders import Holders
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import ShapePlan, allocations_of, flavor_amounts, prepare
@@ -103,7 +103,7 @@ class Explainer:
             context.approximate.add(plan.shape.key)
         if found is None:
             reasons = self.capacity.reasons(plan, flavor)
-            used = {flavor: plan.lead.count * plan.lead.need.amount}
+            used = surely_used(self.capacity.bounds, plan, flavor)
         else:
             context.board.change_members(found.members, 1)
             reasons = []
@@ -287,9 +287,9 @@ def _never_on(
     snapshot: Snapshot, bounds: Bounds, nobody: Holders, plan: ShapePlan, flavor: str
 ) -> list[Reason]:
     reasons = never_reasons(bounds, plan, flavor)
-    quantity = plan.lead.count * plan.lead.need.amount
     for tree, node in plan.nodes:
-        reasons += quota_reasons(snapshot, nobody, tree, node, f"flavor/{flavor}", quantity)
+        for name, quantity in sorted(surely_used(bounds, plan, flavor).items()):
+            reasons += quota_reasons(snapshot, nobody, tree, node, f"flavor/{name}", quantity)
     return reasons
 
 
