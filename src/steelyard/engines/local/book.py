@@ -19,6 +19,15 @@ from steelyard.engines.local.paths import Layout, is_id
 #: Below what the kernel hands out by itself, so that no outgoing connection takes a port in between.
 PORTS = range(20_000, 32_000)
 _PATH = re.compile(r"/[!-~]{0,1000}")
+_TEXT, _NUMBER = (str, type(None)), (int, type(None))
+_ATTEMPT_FIELDS: dict[str, Any] = {
+    "attempt": str, "workload": str, "install": str, "time_limit": _NUMBER, "grace": int,
+    "resume_from": _TEXT, "service": bool, "probe_path": _TEXT, "members": list,
+}
+_MEMBER_FIELDS: dict[str, Any] = {
+    "member": str, "role": str, "index": int, "command": list, "env": list, "fixed": list, "path": str,
+    "folder": _TEXT, "image": _TEXT, "requires": list, "cpu": int, "memory": int, "port": _NUMBER,
+}
 PENDING, STARTING, RUNNING, ENDED = "pending", "starting", "running", "ended"
 
 
@@ -164,7 +173,9 @@ def _is_free(port: int) -> bool:
 
 def problem(attempt: dict[str, Any]) -> str | None:
     """Why this attempt can never be started, as a code; None when it can. Ids become paths: see there."""
-    if not is_id(attempt.get("attempt")):
+    if not _has_fields(attempt):
+        return "request-incomplete"
+    if not is_id(attempt["attempt"]):
         return "attempt-id-invalid"
     if attempt["resume_from"] is not None and not is_id(attempt["resume_from"]):
         return "resume-id-invalid"
@@ -182,6 +193,21 @@ def problem(attempt: dict[str, Any]) -> str | None:
                 return "env-name-invalid"
             texts += [key, value]
     return None if all(_fits(text) for text in texts) else "text-invalid"
+
+
+def _has_fields(attempt: dict[str, Any]) -> bool:
+    """Whether every field is there and of its type: a claim is read again by every later runner."""
+    if not all(isinstance(attempt.get(key), kind) for key, kind in _ATTEMPT_FIELDS.items()):
+        return False
+    for member in attempt["members"]:
+        if not all(isinstance(member.get(key), kind) for key, kind in _MEMBER_FIELDS.items()):
+            return False
+        if not all(isinstance(text, str) for text in (*member["command"], *member["requires"])):
+            return False
+        if not all(len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str)
+                   for pair in (*member["env"], *member["fixed"])):
+            return False
+    return True
 
 
 def _fits(text: str) -> bool:

@@ -112,7 +112,7 @@ class Door:
             result = self._handler(connection.memory, request)
         except RequestError as failed:
             return {"id": number, "ok": False, "code": failed.code, "text": failed.text}
-        except (KeyError, TypeError, ValueError) as wrong:
+        except Exception as wrong:  # the request's edge: no request may end the runner
             return {"id": number, "ok": False, "code": "request-invalid", "text": repr(wrong)[:300]}
         return {"id": number, "ok": True, "result": result}
 

@@ -115,7 +115,7 @@ class Runner:
             path = self.layout.notes(record.id, "stop.json")
             ends = time.time_ns() // 1000 + request["grace"]
             before = read_json(path)
-            if before is None or ends < before.get("ends", ends):
+            if before is None or ends < before.get("ends", 0):
                 write_json(path, {"v": 1, "grace": request["grace"], "ends": ends})
             self.keeper.tell(record, shim.LOOK)
 
