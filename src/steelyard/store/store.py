@@ -24,6 +24,8 @@ class Store:
         self.now = now
         self.engine = open_database(url)
         upgrade(self.engine)
+        #: True where other servers may write to the same database.
+        self.shared = self.engine.dialect.name != "sqlite"
         self.install_id = self._ensure_log(origin)
         self.ids = IdSource(now, self._next_counter("server"))
         self.writer = Writer(self.engine, now)

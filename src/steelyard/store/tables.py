@@ -297,7 +297,7 @@ observation = Table(
     _int("as_of", False),
     _int("version", False),
     _flag("reachable"),
-    _str("cursor"),
+    *_heads(),
 )
 coverage = Table(
     "coverage",

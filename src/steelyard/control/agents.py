@@ -1,0 +1,227 @@
+"""One agent a cluster: the only caller of its engine, in a thread of its own.
+
+A cluster that hangs or is lost blocks nobody else. The loops hand over commands after their commit
+and take what the agent saw from a mailbox; engines are called at no other place.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import structlog
+
+from steelyard.engines.port import (
+    AttemptStart,
+    Capabilities,
+    Engine,
+    EngineUnavailable,
+    Observation,
+    ReleaseProbe,
+    StartReply,
+)
+from steelyard.model.resources import FoundNode
+
+log = structlog.get_logger(__name__)
+
+BUSY_POLL = 0.02  # seconds between observations while something starts, stops or is being released
+QUIET_POLL = 0.25  # while things only run
+IDLE_POLL = 2.0  # while nothing of ours is there
+INVENTORY_EVERY = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start these attempts."""
+
+    attempts: tuple[AttemptStart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End these attempts: TERM, KILL after the grace."""
+
+    attempt_ids: tuple[str, ...]
+    grace: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Look whether these attempts are really gone."""
+
+    attempt_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """These ends are booked."""
+
+    attempt_ids: tuple[str, ...]
+
+
+Command: TypeAlias = Start | Stop | Probe | Forget
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What an agent reports. Exactly one of the parts is set."""
+
+    cluster: str
+    observation: Observation | None = None
+    replies: tuple[StartReply, ...] = ()
+    probes: tuple[ReleaseProbe, ...] = ()
+    inventory: tuple[FoundNode, ...] | None = None
+    capabilities: Capabilities | None = None
+    failed: str | None = None  # what could not be done; the cluster was not reached
+
+
+class Agent:
+    """Drives one engine. Call `step` (tests, benchmarks) or `start` a thread."""
+
+    def __init__(
+        self, engine: Engine, wake: Callable[[], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.cluster = engine.cluster
+        self.engine = engine
+        self._wake = wake
+        self._clock = clock
+        self._inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self.mailbox: queue.SimpleQueue[Seen] = queue.SimpleQueue()
+        self.poll = IDLE_POLL
+        self._cursor: str | None = None
+        self._next_inventory = 0.0
+        self._described = False
+        self._failing = False
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def send(self, command: Command) -> None:
+        """Hand over a command; it is carried out in order."""
+        self._inbox.put(command)
+
+    def start(self) -> None:
+        """Run in a thread until `close`."""
+        self._thread = threading.Thread(target=self._run, name=f"cluster-{self.cluster}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; running work goes on."""
+        self._closed = True
+        self._inbox.put(None)
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+        self.engine.close()
+
+    def set_poll(self, busy: bool, quiet: bool) -> None:
+        """How often to observe: often while something starts or ends here, seldom while nothing is ours."""
+        poll = BUSY_POLL if busy else QUIET_POLL if quiet else IDLE_POLL
+        if poll < self.poll:
+            self._inbox.put(Forget(()))  # wakes the thread, which then waits for the shorter time
+        self.poll = poll
+
+    def look_again(self) -> None:
+        """Forget the cursor: the next observation is a complete one."""
+        self._cursor = None
+        self._next_inventory = 0.0
+
+    def step(self) -> None:
+        """One pass: commands, then an observation, and the inventory when it is due."""
+        self._commands()
+        self._observe()
+        if self._clock() >= self._next_inventory:
+            self._inventory()
+
+    def _run(self) -> None:
+        while not self._closed:
+            self.step()
+            try:
+                command = self._inbox.get(timeout=self.poll)
+            except queue.Empty:
+                continue
+            if command is None:
+                return
+            self._carry_out(command)
+
+    def _commands(self) -> None:
+        while True:
+            try:
+                command = self._inbox.get_nowait()
+            except queue.Empty:
+                return
+            if command is None:
+                return
+            self._carry_out(command)
+
+    def _carry_out(self, command: Command) -> None:
+        try:
+            if isinstance(command, Start):
+                self._report(Seen(self.cluster, replies=self.engine.start(command.attempts)))
+            elif isinstance(command, Stop):
+                self.engine.stop(command.attempt_ids, command.grace)
+            elif isinstance(command, Probe):
+                self._report(Seen(self.cluster, probes=self.engine.probe_release(command.attempt_ids)))
+            elif command.attempt_ids:
+                self.engine.forget(command.attempt_ids)
+        except EngineUnavailable as error:
+            self._unreachable(error)
+        except Exception as error:
+            # an engine's call: whatever went wrong in it must not end this cluster's thread
+            log.exception("engine-call-failed", cluster=self.cluster, command=type(command).__name__)
+            self._unreachable(error)
+
+    def _observe(self) -> None:
+        try:
+            if not self._described:
+                self._report(Seen(self.cluster, capabilities=self.engine.capabilities()))
+                self._described = True
+            observation = self.engine.observe(self._cursor)
+        except EngineUnavailable as error:
+            self._unreachable(error)
+            return
+        except Exception as error:
+            # an engine's call, as above
+            log.exception("engine-observe-failed", cluster=self.cluster)
+            self._unreachable(error)
+            return
+        self._cursor = observation.cursor
+        self._failing = False
+        self.mailbox.put(Seen(self.cluster, observation=observation))
+        if observation.members or observation.complete:
+            self._wake()
+
+    def _inventory(self) -> None:
+        try:
+            nodes = self.engine.inventory()
+        except Exception as error:
+            # an engine's call, as above
+            self._unreachable(error)
+            return
+        self._next_inventory = self._clock() + INVENTORY_EVERY
+        self._report(Seen(self.cluster, inventory=nodes))
+
+    def _unreachable(self, error: BaseException) -> None:
+        self._cursor = None
+        if not self._failing:
+            log.warning("cluster-unreachable", cluster=self.cluster, error=str(error))
+        self._failing = True
+        self._report(Seen(self.cluster, failed=str(error)))
+
+    def _report(self, seen: Seen) -> None:
+        self.mailbox.put(seen)
+        self._wake()
+
+
+def drain(agents: Sequence[Agent]) -> list[Seen]:
+    """Everything the agents saw, in their own order, clusters by name."""
+    found: list[Seen] = []
+    for agent in sorted(agents, key=lambda a: a.cluster):
+        while True:
+            try:
+                found.append(agent.mailbox.get_nowait())
+            except queue.Empty:
+                break
+    return found

@@ -1,0 +1,73 @@
+"""From a live attempt to what its engine is told to start."""
+
+from __future__ import annotations
+
+from steelyard.engines.port import AttemptStart, DeviceBinding, MemberStart
+from steelyard.model.ids import render
+from steelyard.model.resources import DeviceClass
+from steelyard.model.workloads import Role
+from steelyard.services.live import LiveState
+from steelyard.services.live_records import LiveAttempt, LiveMember
+
+
+def attempt_start(state: LiveState, install_id: str, attempt: LiveAttempt, cluster: str) -> AttemptStart:
+    """The members of an attempt that run on one cluster."""
+    roles = {role.name: role for role in attempt.spec.roles}
+    members = tuple(
+        _member(state, roles[member.role], member) for member in attempt.members if member.cluster == cluster
+    )
+    probe = next((role.probe.path for role in attempt.spec.roles if role.probe is not None), None)
+    return AttemptStart(
+        attempt_id=render("attempt", attempt.attempt_id),
+        workload_id=render("workload", attempt.workload_id),
+        name=attempt.name,
+        number=attempt.number,
+        namespace=attempt.namespace,
+        project=attempt.project,
+        install_id=install_id,
+        members=members,
+        time_limit=attempt.spec.time_limit,
+        grace=attempt.spec.grace,
+        artifacts=attempt.spec.artifacts,
+        resume_from=None if attempt.previous_id is None else render("attempt", attempt.previous_id),
+        service=attempt.kind == "inference",
+        probe_path=probe,
+    )
+
+
+def _member(state: LiveState, role: Role, member: LiveMember) -> MemberStart:
+    bindings = []
+    cpu = memory = 0
+    for allocation in member.allocations:
+        if allocation.device_class is DeviceClass.CPU:
+            cpu += allocation.quantity
+        elif allocation.device_class is DeviceClass.MEMORY:
+            memory += allocation.quantity
+        else:
+            device = state.devices[allocation.device_id]
+            bindings.append(
+                DeviceBinding(
+                    device.uid,
+                    device.device_class,
+                    device.family,
+                    device.model,
+                    allocation.quantity,
+                    device.memory,
+                )
+            )
+    return MemberStart(
+        member_id=member.text_id,
+        role=role.name,
+        index=member.index,
+        node=member.node,
+        command=role.command,
+        env=role.env,
+        devices=tuple(bindings),
+        cpu=cpu,
+        memory=memory,
+        image=role.image,
+        working_directory=role.working_directory,
+        port=role.port,
+        requires=role.requires,
+        expect=dict(role.expect),
+    )

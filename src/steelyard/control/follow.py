@@ -1,0 +1,94 @@
+"""Follow the log: what others wrote (submits, cancels, declared objects) is read from its leaves.
+
+The evidence log is the change feed: every server appends to it, so the lease holder misses nothing,
+whichever server took the request.
+"""
+
+from __future__ import annotations
+
+from steelyard.control.context import Context
+from steelyard.control.inventory import Inventory
+from steelyard.model.ids import parse
+from steelyard.model.lifecycle import Phase
+from steelyard.services.live_load import live_attempt, load_policy_into
+from steelyard.services.live_records import LiveAttempt
+from steelyard.services.organisation import load_history
+from steelyard.store import leaves
+from steelyard.store import live as rows
+
+BATCH = 2000
+#: Object kinds whose leaves change what the loop works on: quota, organisation, pools, clusters.
+DECLARED = frozenset({
+    "cluster", "pool", "team", "project", "namespace", "cohort", "queue", "quota", "priorityclass", "routing",
+})  # fmt: skip
+
+
+class Follower:
+    """Keeps the live state up to date with what others wrote."""
+
+    def __init__(self, context: Context, inventory: Inventory) -> None:
+        self._context = context
+        self._inventory = inventory
+        self.clusters_changed = True
+
+    def run(self) -> bool:
+        """Read on in the log; True when something of interest was there."""
+        context = self._context
+        if not context.store.shared and context.store.writer.state.size <= context.next_seq:
+            return False
+        workloads: set[int] = set()
+        declared: set[str] = set()
+        with context.store.read() as connection:
+            found = leaves.changed_objects(connection, context.next_seq, BATCH)
+            for seq, _action, kind, object_id in found:
+                context.next_seq = seq + 1
+                if self._is_own(seq):
+                    continue
+                if kind == "workload":
+                    workloads.add(parse("workload", object_id))
+                elif kind in DECLARED:
+                    declared.add(kind)
+            changed = rows.workloads_by_id(connection, workloads)
+        for row in changed:
+            self._workload(live_attempt(row, []), row.phase == Phase.FINISHED)
+        if declared:
+            self._declared(declared)
+        return bool(workloads or declared)
+
+    def _is_own(self, seq: int) -> bool:
+        own = self._context.own
+        while own and own[0][1] <= seq:
+            own.popleft()
+        return bool(own) and own[0][0] <= seq
+
+    def _workload(self, fresh: LiveAttempt, finished: bool) -> None:
+        state = self._context.state
+        known = state.by_workload.get(fresh.workload_id)
+        if known is not None and known.version >= fresh.version:
+            return
+        if finished:
+            state.remove(fresh.workload_id)
+        elif (
+            known is None or known.attempt_id != fresh.attempt_id or known.phase in (Phase.HELD, Phase.QUEUED)
+        ):
+            state.add(fresh)
+        else:
+            known.version, known.attempt_version = fresh.version, fresh.attempt_version
+            known.head = fresh.head
+            known.cancel_requested_at = fresh.cancel_requested_at
+
+    def _declared(self, kinds: set[str]) -> None:
+        context = self._context
+        with context.store.read() as connection:
+            clusters = dict(context.state.clusters)
+            load_policy_into(context.state, connection)
+            context.state.clusters = clusters
+            context.org = load_history(connection)
+            context.org_version = rows.counters(connection).get("org_version", 0)
+        now = context.now()
+        unit = context.unit()
+        for tree, node, subject, delta in context.state.recount():
+            unit.charge(tree, node, subject, delta)
+        context.commit(unit, now)
+        self.clusters_changed = True
+        self._inventory.pools_changed()

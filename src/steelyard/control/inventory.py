@@ -1,0 +1,324 @@
+"""What engines find against what is registered: nodes, devices, facts, pools, availability.
+
+A device that vanishes stays as unavailable with a reason; capacity does not silently fall. Pool
+membership follows from the declared pools and is an interval like every other relation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from steelyard.control.context import Context
+from steelyard.evidence.leaf import Head, LeafDraft
+from steelyard.evidence.usage import MeterDevice
+from steelyard.model.ids import render
+from steelyard.model.resources import Availability, FoundDevice, FoundNode, UnavailableReason
+from steelyard.services.live_records import LiveDevice, LiveNode
+from steelyard.store import live as rows
+from steelyard.store import tables as t
+from steelyard.store.unit import NO_HEAD, Unit
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFlavor:
+    """One flavor of a declared pool, and which devices are of it."""
+
+    pool: str
+    cluster: str
+    labels: tuple[tuple[str, str], ...]
+    name: str
+    device_class: str
+    model: str | None
+    family: str | None
+
+    def takes(self, node: LiveNode, device: LiveDevice) -> bool:
+        """True when the device belongs to it."""
+        return (
+            node.cluster == self.cluster
+            and device.device_class.value == self.device_class
+            and (self.model is None or self.model == device.model)
+            and (self.family is None or self.family == device.family)
+            and all(node.labels.get(key) == value for key, value in self.labels)
+        )
+
+
+def load_flavors(context: Context) -> list[PoolFlavor]:
+    """The declared pools' flavors, in the order of pool name and declaration."""
+    with context.store.read() as connection:
+        pools = rows.declared_current(connection, "Pool")
+    found = []
+    for pool, body in pools.items():
+        spec = msgspec.json.decode(body)
+        labels = tuple(sorted(((spec.get("selector") or {}).get("labels") or {}).items()))
+        for flavor in spec.get("flavors") or ():
+            found.append(
+                PoolFlavor(
+                    pool, spec["cluster"], labels, flavor["name"], flavor["class"], flavor.get("model"),
+                    flavor.get("family"),
+                )
+            )  # fmt: skip
+    return found
+
+
+class Inventory:
+    """Books what the agents find, cluster by cluster."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._flavors = load_flavors(context)
+        self._names: dict[tuple[str, str], LiveNode] = {
+            (node.cluster, node.name): node for node in context.state.nodes.values()
+        }
+        self._uids: dict[tuple[str, str], LiveDevice] = {
+            (device.cluster, device.uid): device for device in context.state.devices.values()
+        }
+
+    def pools_changed(self) -> None:
+        """A pool was declared anew: every device is looked at again."""
+        self._flavors = load_flavors(self._context)
+        context, now = self._context, self._context.now()
+        unit = context.unit()
+        for node in context.state.nodes.values():
+            self._assign(unit, node, now)
+        self._bump(unit)
+        context.commit(unit, now)
+        context.changed = True
+
+    def found(self, cluster: str, nodes: tuple[FoundNode, ...]) -> None:
+        """The whole inventory of a cluster as its engine sees it now."""
+        context, now = self._context, self._context.now()
+        unit = context.unit()
+        seen = {node.name for node in nodes}
+        for node in nodes:
+            self._node(unit, cluster, node, now)
+        for (where, name), known in self._names.items():
+            if where == cluster and name not in seen:
+                gone = UnavailableReason.NODE_LOST.value
+                self._changed(unit, known, Availability.UNPLANNED, gone, [], now)
+        if unit.drafts:
+            self._bump(unit)
+            context.changed = True
+        context.commit(unit, now)
+
+    def _bump(self, unit: Unit) -> None:
+        unit.upsert(t.counter, ("name",), add=("value",), name="inventory_version", value=1)
+
+    # --- nodes -------------------------------------------------------------------------------------
+    def _node(self, unit: Unit, cluster: str, found: FoundNode, now: int) -> None:
+        known = self._names.get((cluster, found.name))
+        if known is None:
+            self._register(unit, cluster, found, now)
+            return
+        fresh = [device for device in found.devices if (cluster, device.uid) not in self._uids]
+        gone = {device.uid for device in known.devices} - {device.uid for device in found.devices}
+        states: list[tuple[LiveDevice, Availability, str | None]] = []
+        for device in found.devices:
+            mine = self._uids.get((cluster, device.uid))
+            if mine is not None:
+                availability, reason = _effective(found, device)
+                if (mine.availability, mine.reason) != (availability, reason):
+                    states.append((mine, availability, reason))
+        for uid in sorted(gone):
+            mine = self._uids[cluster, uid]
+            if mine.reason != UnavailableReason.MISSING.value:
+                states.append((mine, Availability.UNPLANNED, UnavailableReason.MISSING.value))
+        same = (known.availability, known.reason, known.labels) == (
+            found.availability, found.reason, dict(found.labels),
+        )  # fmt: skip
+        if same and not states and not fresh:
+            return
+        if known.labels != dict(found.labels):
+            known.labels = dict(found.labels)
+        for device in fresh:
+            self._device(unit, known, device, found, now)
+        self._changed(unit, known, found.availability, found.reason, states, now, fresh)
+        self._assign(unit, known, now)
+
+    def _register(self, unit: Unit, cluster: str, found: FoundNode, now: int) -> None:
+        context = self._context
+        simulated = any(fact.provenance == "simulated" for fact in found.facts.values()) or any(
+            fact.provenance == "simulated" for device in found.devices for fact in device.facts.values()
+        )
+        node = LiveNode(
+            context.store.ids.next(), cluster, found.name, dict(found.labels), found.availability, found.reason,
+            simulated, 1, NO_HEAD,
+        )  # fmt: skip
+        context.state.nodes[node.id] = self._names[cluster, found.name] = node
+        carrier = unit.insert(
+            t.node,
+            id=node.id,
+            cluster=cluster,
+            name=node.name,
+            availability=node.availability.value,
+            reason=node.reason,
+            reason_text=found.reason_text,
+            labels_json=_encode(node.labels).decode(),
+            simulated=simulated,
+            version=1,
+        )
+        for device in found.devices:
+            self._device(unit, node, device, found, now)
+        self._leaf(unit, node, carrier, "node.register", [_outline(device) for device in found.devices])
+        self._assign(unit, node, now)
+        context.state.touch_node(node.id)
+
+    def _changed(
+        self,
+        unit: Unit,
+        node: LiveNode,
+        availability: Availability,
+        reason: str | None,
+        states: list[tuple[LiveDevice, Availability, str | None]],
+        now: int,
+        fresh: list[FoundDevice] | None = None,
+    ) -> None:
+        if reason == UnavailableReason.NODE_LOST.value and not states:
+            states = [(device, availability, reason) for device in node.devices if device.reason is None]
+        if (node.availability, node.reason) == (availability, reason) and not states and not fresh:
+            if node.reason == UnavailableReason.NODE_LOST.value:
+                return
+        node.availability, node.reason = availability, reason
+        carrier = unit.update(
+            t.node,
+            {"id": node.id, "version": node.version},
+            availability=availability.value,
+            reason=reason,
+            labels_json=_encode(node.labels).decode(),
+            version=node.version + 1,
+        )
+        node.version += 1
+        changes = []
+        for device, to, why in states:
+            changes.append(
+                {"uid": device.uid, "from": device.availability.value, "to": to.value, "reason": why}
+            )
+            self._availability(unit, device, to, why, now)
+        added = [_outline(device) for device in fresh or ()]
+        self._leaf(unit, node, carrier, "node.change", changes + added)
+        self._context.state.touch_node(node.id)
+
+    def _leaf(self, unit: Unit, node: LiveNode, carrier: Json, action: str, changes: list[Json]) -> None:
+        draft = LeafDraft(
+            action=action, object_kind="node", object_id=render("node", node.id),
+            version_before=None if node.version == 1 else node.version - 1, version_after=node.version,
+            cluster=node.cluster, reason_code=node.reason,
+            extra={"name": node.name, "availability": node.availability.value, "changes": changes[:200],
+                   "simulated": node.simulated},
+        )  # fmt: skip
+
+        def keep(head: Head) -> None:
+            node.head = head
+
+        unit.leaf(draft, carrier, node.head, keep)
+
+    # --- devices -----------------------------------------------------------------------------------
+    def _device(self, unit: Unit, node: LiveNode, found: FoundDevice, where: FoundNode, now: int) -> None:
+        context = self._context
+        parent = self._uids.get((node.cluster, found.parent_uid or ""))
+        if parent is not None and not parent.has_children:
+            parent.has_children = True
+            unit.update(t.device, {"id": parent.id}, has_children=True)
+            if parent.held == 0 and parent.id in context.meter:
+                context.meter.retire(parent.id, now)  # its children are metered instead
+        availability, reason = _effective(where, found)
+        simulated = any(fact.provenance == "simulated" for fact in found.facts.values()) or node.simulated
+        device = LiveDevice(
+            context.store.ids.next(), node.id, node.cluster, found.uid, found.device_class, found.family, found.model,
+            found.capacity, found.memory, availability, reason, simulated, False, 1, None, None, found.parent_uid,
+        )  # fmt: skip
+        node.devices.append(device)
+        context.state.devices[device.id] = self._uids[node.cluster, found.uid] = device
+        unit.insert(
+            t.device,
+            id=device.id,
+            cluster=node.cluster,
+            node_id=node.id,
+            uid=found.uid,
+            device_class=found.device_class.value,
+            family=found.family,
+            model=found.model,
+            capacity=found.capacity,
+            memory=found.memory,
+            parent_id=None if parent is None else parent.id,
+            has_children=False,
+            availability=availability.value,
+            reason=reason,
+            reason_text=found.reason_text,
+            simulated=simulated,
+            registered_at=now,
+            retired_at=None,
+            version=1,
+        )
+        for key, fact in sorted(found.facts.items()):
+            unit.insert(
+                t.device_fact,
+                device_id=device.id,
+                key=key,
+                value_json=_encode(fact.value).decode(),
+                provenance=fact.provenance.value,
+                source=fact.source,
+                at=fact.at,
+                valid_from=now,
+                valid_to=None,
+                version=1,
+            )
+        metered = MeterDevice(device.id, device.cluster, device.device_class, device.simulated)
+        context.meter.register(metered, device.capacity, now, availability=availability.value, reason=reason)
+
+    def _availability(
+        self, unit: Unit, device: LiveDevice, to: Availability, reason: str | None, now: int
+    ) -> None:
+        device.availability, device.reason = to, reason
+        unit.update(t.device, {"id": device.id}, availability=to.value, reason=reason)
+        self._context.state.touch(device.id)
+        if device.id in self._context.meter:
+            self._context.meter.set_availability(device.id, to.value, reason, now)
+
+    def _assign(self, unit: Unit, node: LiveNode, now: int) -> None:
+        """Pool and flavor of each device of a node: an interval that is closed when it changes."""
+        for device in node.devices:
+            match = next((flavor for flavor in self._flavors if flavor.takes(node, device)), None)
+            wanted = (None, None) if match is None else (match.pool, match.name)
+            if wanted == (device.pool, device.flavor):
+                continue
+            if device.pool is not None:
+                unit.update(
+                    t.pool_member,
+                    {"device_id": device.id, "pool": device.pool},
+                    null=("valid_to",),
+                    valid_to=now,
+                )
+            if match is not None:
+                unit.insert(
+                    t.pool_member,
+                    device_id=device.id,
+                    pool=match.pool,
+                    flavor=match.name,
+                    valid_from=now,
+                    valid_to=None,
+                    version=now,
+                )
+            device.pool, device.flavor = wanted
+            if device.id in self._context.meter:
+                self._context.meter.set_pool(device.id, device.pool, now)
+        self._context.state.touch_node(node.id)
+
+
+def _effective(node: FoundNode, device: FoundDevice) -> tuple[Availability, str | None]:
+    """A device is no more available than its node."""
+    if node.availability is not Availability.AVAILABLE and device.availability is Availability.AVAILABLE:
+        return node.availability, node.reason
+    return device.availability, device.reason
+
+
+def _outline(device: FoundDevice) -> Json:
+    return {
+        "uid": device.uid, "class": device.device_class.value, "family": device.family, "model": device.model,
+        "capacity": device.capacity, "availability": device.availability.value, "reason": device.reason,
+    }  # fmt: skip

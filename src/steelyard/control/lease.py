@@ -1,0 +1,92 @@
+"""The control lease: one server holds it, renews it, and fences every write with its epoch."""
+
+from __future__ import annotations
+
+import time
+
+from steelyard.evidence.leaf import ActorRef, LeafDraft
+from steelyard.model.errors import ConflictError
+from steelyard.model.units import SECOND
+from steelyard.store import tables as t
+from steelyard.store.installation import read_lease
+from steelyard.store.store import Store
+from steelyard.store.unit import Unit
+
+NAME = "control"
+TTL = 10 * SECOND
+RENEW_EVERY = 3.0  # seconds
+
+
+class Lease:
+    """Hold it by calling `hold` often; it renews, takes over or reports that another has it."""
+
+    def __init__(self, store: Store, holder: str) -> None:
+        self._store = store
+        self._holder = holder
+        self._epoch: int | None = None
+        self._renew_at = 0.0
+
+    def hold(self) -> int | None:
+        """The epoch while we hold the lease, else None."""
+        if self._epoch is not None and time.monotonic() < self._renew_at:
+            return self._epoch
+        with self._store.read() as connection:
+            found = read_lease(connection, NAME)
+        now = self._store.now()
+        if found is not None and found.holder == self._holder and found.epoch == self._epoch:
+            self._renew(now)
+        elif found is None or found.expires_at <= now:
+            self._take(now, None if found is None else found.epoch)
+        else:
+            self._epoch = None
+            self._renew_at = 0.0
+        return self._epoch
+
+    def _renew(self, now: int) -> None:
+        unit = Unit(ActorRef("control", "control"), fence=self._epoch)
+        unit.update(
+            t.lease, {"name": NAME, "epoch": self._epoch, "holder": self._holder}, expires_at=now + TTL
+        )
+        self._write(unit, self._epoch)
+
+    def _take(self, now: int, epoch: int | None) -> None:
+        fresh = max(epoch or 0, self._store.writer.state.epoch) + 1
+        unit = Unit(ActorRef("control", "control"), new_epoch=fresh)
+        if epoch is None:
+            unit.insert(t.lease, name=NAME, holder=self._holder, epoch=fresh, expires_at=now + TTL)
+        else:
+            unit.update(
+                t.lease,
+                {"name": NAME, "epoch": epoch},
+                holder=self._holder,
+                epoch=fresh,
+                expires_at=now + TTL,
+            )
+        unit.leaf(
+            LeafDraft(
+                action="lease.take",
+                object_kind="log",
+                object_id="log",
+                rule_version=fresh,
+                extra={"holder": self._holder, "epoch": fresh, "before": epoch},
+            )
+        )
+        self._write(unit, fresh)
+
+    def _write(self, unit: Unit, epoch: int | None) -> None:
+        try:
+            self._store.writer.write(unit)
+        except ConflictError:
+            self._epoch = None  # another server was quicker
+            self._renew_at = 0.0
+            return
+        self._epoch = epoch
+        self._renew_at = time.monotonic() + RENEW_EVERY
+
+    def give_back(self) -> None:
+        """Let another server take it at once."""
+        if self._epoch is None:
+            return
+        unit = Unit(ActorRef("control", "control"), fence=self._epoch)
+        unit.update(t.lease, {"name": NAME, "epoch": self._epoch, "holder": self._holder}, expires_at=0)
+        self._write(unit, None)

@@ -1,0 +1,238 @@
+"""The control loop of one server: takes the lease, follows the log, sees, decides, releases, seals.
+
+One thread, one order: what engines saw is booked before anything new is decided. Whoever holds the
+lease has its epoch in every unit; after a take-over the old holder's next write is refused. A commit
+that fails throws the memory away and loads it anew: the store is right, memory is a copy.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+import structlog
+
+from steelyard.control.agents import Agent, Seen, drain
+from steelyard.control.context import Context
+from steelyard.control.follow import Follower
+from steelyard.control.inventory import Inventory
+from steelyard.control.lease import Lease
+from steelyard.control.metering import Causes
+from steelyard.control.reconcile import Reconciler
+from steelyard.control.release import Releaser
+from steelyard.control.schedule import Scheduler
+from steelyard.control.seal import Sealer
+from steelyard.control.sight import Sight
+from steelyard.control.waiting import Waiting
+from steelyard.engines.port import Engine
+from steelyard.evidence.usage import Meter
+from steelyard.model.errors import SteelyardError
+from steelyard.model.lifecycle import Phase
+from steelyard.services.live_load import load_state
+from steelyard.services.organisation import load_history
+from steelyard.store import leaves
+from steelyard.store import live as rows
+from steelyard.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+EngineFactory = Callable[[str, Mapping[str, object]], Engine]
+Seal = Callable[[str], None]
+BUSY_WAIT = 0.02
+IDLE_WAIT = 1.0
+TIMERS_EVERY = 0.25  # seconds
+
+
+class Desk:
+    """Everything the loop holds while it has the lease; made anew after a failed commit."""
+
+    def __init__(self, store: Store, agents: dict[str, Agent], fence: int, seal: Seal) -> None:
+        with store.read() as connection:
+            size = leaves.log_size(connection)
+            state, org = load_state(connection), load_history(connection)
+            org_version = rows.counters(connection).get("org_version", 0)
+            meter = Meter()
+            meter.load(rows.meter_rows(connection))
+        self.context = Context(store, state, meter, org, agents, fence, size, org_version)
+        self.waiting = Waiting(self.context)
+        self.scheduler = Scheduler(self.context, self.waiting)
+        self.reconciler = Reconciler(self.context, self.waiting)
+        self.releaser = Releaser(self.context)
+        self.inventory = Inventory(self.context)
+        self.sight = Sight(self.context)
+        self.causes = Causes(self.context)
+        self.sealer = Sealer(store, seal)
+        self.follower = Follower(self.context, self.inventory)
+
+
+class ControlLoop:
+    """Call `tick` (tests, benchmarks), or `start` a thread and `close` it."""
+
+    def __init__(
+        self, store: Store, make_engine: EngineFactory, seal: Seal, holder: str, *, inline: bool = False
+    ) -> None:
+        self._store = store
+        self._make_engine = make_engine
+        self._seal = seal
+        self._inline = inline
+        self._lease = Lease(store, holder)
+        self._wake = threading.Event()
+        self._closed = False
+        self._next_timers = 0.0
+        self._declared: dict[str, str] = {}
+        self.agents: dict[str, Agent] = {}
+        self.desk: Desk | None = None
+        self.last_error: str | None = None
+        self.ticked_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="control", daemon=True)
+        store.writer.on_publish(lambda _done: self._wake.set())
+
+    def start(self) -> None:
+        """Run in a thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop looping and give the lease back; running work goes on."""
+        self._closed = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=30)
+        self._drop_agents()
+        self._lease.give_back()
+
+    @property
+    def leading(self) -> bool:
+        """True while this server holds the lease."""
+        return self.desk is not None
+
+    def _run(self) -> None:
+        while not self._closed:
+            wait = IDLE_WAIT
+            try:
+                wait = BUSY_WAIT if self.tick() else self._idle_wait()
+                self.last_error = None
+            except Exception as error:
+                # a loop's tick: whatever failed, the next tick loads anew what the store has
+                self.last_error = f"{type(error).__name__}: {error}"
+                log.exception("control-tick-failed")
+                self.desk = None
+            self.ticked_at = time.monotonic()
+            self._wake.wait(wait)
+            self._wake.clear()
+
+    def tick(self) -> bool:
+        """One pass. True when there is more to do at once."""
+        fence = self._lease.hold()
+        if fence is None:
+            if self.desk is not None:
+                log.warning("lease-lost")
+                self.desk = None
+                self._drop_agents()
+            return False
+        if self.desk is None or self.desk.context.fence != fence:
+            self.desk = Desk(self._store, self.agents, fence, self._seal)
+            for agent in self.agents.values():
+                agent.look_again()
+        try:
+            return self._pass(self.desk)
+        except SteelyardError:
+            self.desk = None  # stale or fenced: memory is thrown away
+            raise
+
+    def _pass(self, desk: Desk) -> bool:
+        context = desk.context
+        if desk.follower.run():
+            context.changed = True
+        self._engines(desk)
+        if self._inline:
+            for agent in self.agents.values():
+                agent.step()
+        for seen in drain(list(self.agents.values())):
+            self._take(desk, seen)
+        more = desk.reconciler.run()
+        if time.monotonic() >= self._next_timers or self._inline:
+            self._next_timers = time.monotonic() + TIMERS_EVERY
+            desk.reconciler.timers()
+        more = desk.releaser.run() or more
+        due = desk.scheduler.next_at is not None and desk.scheduler.next_at <= context.store.now()
+        if context.changed or due or desk.scheduler.more:
+            context.changed = False
+            desk.scheduler.run()
+            desk.causes.run(desk.waiting)
+        desk.sealer.run()
+        self._set_polls(desk)
+        return more or desk.scheduler.more
+
+    def _take(self, desk: Desk, seen: Seen) -> None:
+        if seen.observation is not None:
+            desk.sight.observed(seen.cluster, seen.observation.as_of)
+            desk.reconciler.observe(seen.observation)
+        elif seen.failed is not None:
+            desk.sight.lost(seen.cluster)
+            desk.reconciler.forget_cluster(seen.cluster)
+        elif seen.inventory is not None:
+            desk.inventory.found(seen.cluster, seen.inventory)
+        for reply in seen.replies:
+            desk.reconciler.reply(reply)
+        for probe in seen.probes:
+            desk.releaser.probed(seen.cluster, probe)
+
+    # --- engines -------------------------------------------------------------------------------------
+    def _engines(self, desk: Desk) -> None:
+        """One agent for each declared cluster; a changed declaration makes a new engine."""
+        if not desk.follower.clusters_changed:
+            return
+        desk.follower.clusters_changed = False
+        with self._store.read() as connection:
+            declared = rows.declared_current(connection, "Cluster")
+        for name in sorted(self._declared.keys() | declared.keys()):
+            if self._declared.get(name) == declared.get(name):
+                continue
+            agent = self.agents.pop(name, None)
+            if agent is not None:
+                agent.close()
+                desk.reconciler.forget_cluster(name)
+            if name in declared:
+                self._open(name, msgspec.json.decode(declared[name]))
+        self._declared = declared
+
+    def _open(self, name: str, spec: Mapping[str, object]) -> None:
+        try:
+            engine = self._make_engine(name, spec)
+        except Exception:
+            # an engine's call: one cluster that can't be opened must not stop the others
+            log.exception("engine-not-opened", cluster=name)
+            return
+        agent = self.agents[name] = Agent(engine, self._wake.set)
+        if not self._inline:
+            agent.start()
+
+    def _drop_agents(self) -> None:
+        for agent in self.agents.values():
+            agent.close()
+        self.agents.clear()
+        self._declared = {}
+
+    def _set_polls(self, desk: Desk) -> None:
+        busy: set[str] = set()
+        quiet: set[str] = set()
+        for attempt in desk.context.state.attempts.values():
+            if attempt.phase in (Phase.STARTING, Phase.STOPPING, Phase.RELEASING):
+                busy |= attempt.clusters
+            elif attempt.phase is Phase.RUNNING:
+                quiet |= attempt.clusters
+        for name, agent in self.agents.items():
+            agent.set_poll(name in busy, name in quiet)
+
+    def _idle_wait(self) -> float:
+        desk = self.desk
+        if desk is None:
+            return IDLE_WAIT
+        live = any(a.phase not in (Phase.HELD, Phase.QUEUED) for a in desk.context.state.attempts.values())
+        if live:
+            return TIMERS_EVERY
+        if desk.scheduler.next_at is not None:
+            return min(IDLE_WAIT, max(0.01, (desk.scheduler.next_at - self._store.now()) / 1e6))
+        return IDLE_WAIT

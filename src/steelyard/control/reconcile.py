@@ -1,0 +1,260 @@
+"""The reconcile loop: what engines see against what is booked. Level-triggered, idempotent.
+
+Absent never means ended; an older observation never undoes a newer one. A crash between a commit and
+its act is mended here: what should have been started or stopped is told again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from steelyard.control.context import Context, step
+from steelyard.control.release import begin_release
+from steelyard.control.schedule import send_stop, start_attempt, stop_attempt
+from steelyard.control.waiting import Waiting
+from steelyard.engines.port import MemberObservation, MemberPhase, Observation, StartReply, StartState
+from steelyard.model.errors import InvalidError
+from steelyard.model.ids import parse, render
+from steelyard.model.lifecycle import RULES, Outcome, Phase
+from steelyard.model.units import SECOND
+from steelyard.services.live_records import LiveAttempt, LiveMember
+from steelyard.store import tables as t
+from steelyard.store.unit import Unit
+
+#: A start or stop of which nothing is seen is told again after this time.
+TELL_AGAIN = 2 * SECOND
+#: A member that complete observations do not know for this long is lost.
+LOST_AFTER = 30 * SECOND
+#: A sub-stage is written on its own only when it lasts; else the next transition carries it.
+SHOW_STAGE_AFTER = SECOND // 2
+
+
+class Reconciler:
+    """Keeps what was seen of each member and moves attempts along."""
+
+    def __init__(self, context: Context, waiting: Waiting) -> None:
+        self._context = context
+        self._waiting = waiting
+        self._sequences: dict[str, int] = {}
+        self._touched: dict[int, LiveAttempt] = {}
+        self._absent: dict[int, int] = {}  # attempt id → since when complete observations lack it
+
+    def observe(self, observation: Observation) -> None:
+        """Take in what an engine saw."""
+        last = self._sequences.get(observation.cluster, -1)
+        if observation.sequence <= last:
+            return  # late or doubled: a newer one was taken in already
+        self._sequences[observation.cluster] = observation.sequence
+        known: set[int] = set()
+        for seen in observation.members:
+            attempt = self._attempt(seen.attempt_id)
+            member = None if attempt is None else _member(attempt, seen.member_id)
+            if attempt is None or member is None:
+                continue
+            known.add(attempt.attempt_id)
+            if member.seen is None or member.seen.phase is not MemberPhase.ENDED:
+                member.seen = seen
+            self._touched[attempt.attempt_id] = attempt
+        if observation.complete:
+            self._note_absent(observation, known)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """A new engine life: its sequence begins anew."""
+        self._sequences.pop(cluster, None)
+
+    def reply(self, reply: StartReply) -> None:
+        """A start that never will be is an end."""
+        attempt = self._attempt(reply.attempt_id)
+        if attempt is None or reply.state is not StartState.REFUSED:
+            return
+        for member in attempt.members:
+            member.seen = MemberObservation(
+                reply.attempt_id,
+                member.text_id,
+                MemberPhase.ENDED,
+                ended_at=self._context.store.now(),
+                failure=reply.code or "start-refused",
+                failure_stage="launch",
+                failure_text=reply.text,
+            )
+        self._touched[attempt.attempt_id] = attempt
+
+    def _attempt(self, text: str) -> LiveAttempt | None:
+        try:
+            return self._context.state.attempts.get(parse("attempt", text))
+        except InvalidError:
+            return None
+
+    def _note_absent(self, observation: Observation, known: set[int]) -> None:
+        for attempt in self._context.state.attempts.values():
+            if attempt.attempt_id in known or observation.cluster not in attempt.clusters:
+                self._absent.pop(attempt.attempt_id, None)
+            elif attempt.phase in (Phase.RUNNING, Phase.STOPPING):
+                since = self._absent.setdefault(attempt.attempt_id, observation.as_of)
+                if observation.as_of - since >= LOST_AFTER:
+                    self._lose(attempt, observation.as_of)
+
+    def _lose(self, attempt: LiveAttempt, at: int) -> None:
+        for member in attempt.members:
+            if member.seen is None or member.seen.phase is not MemberPhase.ENDED:
+                text = render("attempt", attempt.attempt_id)
+                member.seen = MemberObservation(
+                    text,
+                    member.text_id,
+                    MemberPhase.ENDED,
+                    ended_at=at,
+                    failure="lost",
+                    failure_stage="infrastructure",
+                )
+        self._touched[attempt.attempt_id] = attempt
+
+    # --- moving attempts ---------------------------------------------------------------------------
+    def run(self, limit: int = 200) -> bool:
+        """Book what was seen, at most `limit` attempts a unit; True when more is waiting."""
+        context, now = self._context, self._context.now()
+        unit = context.unit()
+        moved = 0
+        for attempt_id in sorted(self._touched):
+            attempt = self._touched.pop(attempt_id)
+            if attempt.attempt_id in context.state.attempts and self._move(unit, attempt, now):
+                moved += 1
+                if moved >= limit:
+                    break
+        context.commit(unit, now)
+        return bool(self._touched)
+
+    def _move(self, unit: Unit, attempt: LiveAttempt, now: int) -> bool:
+        if attempt.phase not in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
+            return False
+        seen = [member.seen for member in attempt.members]
+        ended = [s for s in seen if s is not None and s.phase is MemberPhase.ENDED]
+        if len(ended) == len(attempt.members):
+            begin_release(self._context, unit, attempt, now, self._started(attempt, now))
+            return True
+        bad = [s for s in ended if s.failure is not None or s.exit_code != 0 or s.exit_signal is not None]
+        if bad and attempt.phase is not Phase.STOPPING:
+            detail: dict[str, object] = {"member": bad[0].member_id, "failure": bad[0].failure}
+            stop_attempt(self._context, unit, attempt, now, "member-failed", "workload.stop", detail)
+            return True
+        alive = sum(1 for s in seen if s is not None and s.phase in (MemberPhase.RUNNING, MemberPhase.ENDED))
+        if attempt.phase is Phase.STARTING and alive == len(attempt.members):
+            self._run(unit, attempt, now)
+            return True
+        return self._note_ready(unit, attempt, now) or self._note_stage(unit, attempt, now)
+
+    def _started(self, attempt: LiveAttempt, now: int) -> int | None:
+        """When the last member started, on the engine's clock, within what the ledger allows."""
+        times = [
+            m.seen.started_at for m in attempt.members if m.seen is not None and m.seen.started_at is not None
+        ]
+        if len(times) < len(attempt.members):
+            return None
+        return min(max(max(times), attempt.times["placed"] or 0), now)
+
+    def _run(self, unit: Unit, attempt: LiveAttempt, now: int) -> None:
+        started = self._started(attempt, now) or now
+        ready = now if all(m.seen is not None and m.seen.ready for m in attempt.members) else None
+        attempt.times["started"] = started
+        attempt.times["ready"] = ready
+        for member in attempt.members:
+            self._member_runs(unit, member)
+        before, stage = attempt.phase, attempt.sub_stage
+        values = {"started": started, "ready": ready, "sub_stage": None}
+        carrier = self._context.move(unit, attempt, Phase.RUNNING, values)
+        attempt.sub_stage = None
+        self._context.leaf(
+            unit, attempt, carrier, "workload.start", (step(before, "running", started, stage),)
+        )
+
+    def _member_runs(self, unit: Unit, member: LiveMember) -> None:
+        seen = member.seen
+        assert seen is not None
+        member.phase, member.started_at, member.endpoint = "running", seen.started_at, seen.endpoint
+        unit.update(
+            t.member, {"id": member.id}, phase="running", started_at=seen.started_at, endpoint=seen.endpoint
+        )
+
+    def _note_ready(self, unit: Unit, attempt: LiveAttempt, now: int) -> bool:
+        ready = all(m.seen is not None and m.seen.ready for m in attempt.members)
+        if attempt.phase is not Phase.RUNNING or not ready or attempt.times.get("ready") is not None:
+            return False
+        attempt.times["ready"] = now
+        for member in attempt.members:
+            self._member_runs(unit, member)
+        carrier = self._context.move(unit, attempt, Phase.RUNNING, {"ready": now})
+        self._context.leaf(unit, attempt, carrier, "workload.ready", ())
+        return True
+
+    def _note_stage(self, unit: Unit, attempt: LiveAttempt, now: int) -> bool:
+        stages = [m.seen.sub_stage for m in attempt.members if m.seen is not None and m.seen.sub_stage]
+        stage = stages[0] if stages else None
+        waited = now - (attempt.times["placed"] or now)
+        if (
+            attempt.phase is not Phase.STARTING
+            or stage in (None, attempt.sub_stage)
+            or waited < SHOW_STAGE_AFTER
+        ):
+            return False
+        attempt.sub_stage = stage
+        unit.update(
+            t.attempt, {"id": attempt.attempt_id, "version": attempt.attempt_version}, sub_stage=stage
+        )
+        return True
+
+    # --- timers --------------------------------------------------------------------------------------
+    def timers(self) -> None:
+        """Cancels that were asked for, phases that lasted too long, commands that got lost."""
+        context, now = self._context, self._context.now()
+        unit = context.unit()
+        for attempt in list(context.state.attempts.values()):
+            if attempt.phase in (Phase.STARTING, Phase.RUNNING):
+                self._may_stop(unit, attempt, now)
+            elif attempt.phase is Phase.RESERVED and attempt.cancel_requested_at is not None:
+                self._leave(unit, attempt, now)
+            self._tell_again(attempt, now)
+        context.commit(unit, now)
+
+    def _may_stop(self, unit: Unit, attempt: LiveAttempt, now: int) -> None:
+        context = self._context
+        if attempt.cancel_requested_at is not None:
+            stop_attempt(context, unit, attempt, now, "cancelled", "workload.stop", {})
+            return
+        limit = RULES[Phase.STARTING].timer or 0
+        if attempt.phase is Phase.STARTING and now - (attempt.times["placed"] or now) > limit:
+            stop_attempt(context, unit, attempt, now, "start-timeout", "workload.stop", {"after": limit})
+            return
+        started, most = attempt.times.get("started"), attempt.spec.time_limit
+        if started is not None and most is not None and now - started > most + SECOND:
+            stop_attempt(context, unit, attempt, now, "time-limit", "workload.stop", {"limit": most})
+
+    def _leave(self, unit: Unit, attempt: LiveAttempt, now: int) -> None:
+        """Cancelled before it was placed: it leaves, and the next cycle drops its hold."""
+        context = self._context
+        hold = context.state.holds.get(attempt.attempt_id)
+        if hold is not None:
+            context.state.holds[attempt.attempt_id] = replace(hold, alive=False)
+        self._waiting.slices(unit, attempt, now)
+        outcome = Outcome.WITHDRAWN.value
+        ended = {"ended": now, "release_confirmed": now, "outcome": outcome}
+        workload = {"outcome": outcome, "finished_at": now}
+        carrier = context.move(unit, attempt, Phase.FINISHED, ended, workload)
+        moved = (step(Phase.RESERVED, "finished", now, outcome),)
+        context.leaf(unit, attempt, carrier, "workload.withdraw", moved)
+        context.state.remove(attempt.workload_id)
+        context.changed = True
+
+    def _tell_again(self, attempt: LiveAttempt, now: int) -> None:
+        if now - attempt.command_at < TELL_AGAIN:
+            return
+        unseen = any(member.seen is None for member in attempt.members)
+        if attempt.phase is Phase.STARTING and (unseen or not attempt.started_once):
+            start_attempt(self._context, attempt)
+        elif attempt.phase is Phase.STOPPING:
+            send_stop(self._context, attempt)
+
+
+def _member(attempt: LiveAttempt, text: str) -> LiveMember | None:
+    for member in attempt.members:
+        if member.text_id == text:
+            return member
+    return None

@@ -1,0 +1,299 @@
+"""The schedule loop: a snapshot of what is live, one call of `decide`, one unit for what it decided."""
+
+from __future__ import annotations
+
+import msgspec
+
+from steelyard.control.agents import Start, Stop
+from steelyard.control.attempts import attempt_start
+from steelyard.control.context import Context, step
+from steelyard.control.waiting import Waiting
+from steelyard.model.ids import render
+from steelyard.model.lifecycle import Phase
+from steelyard.model.resources import DIMENSION
+from steelyard.model.workloads import MemberPlan
+from steelyard.scheduling import (
+    Decisions,
+    DropCause,
+    DroppedHold,
+    Eviction,
+    HoldView,
+    Placement,
+    ShapeReasons,
+    decide,
+)
+from steelyard.services.cycles import decisions_body
+from steelyard.services.live import charges_of
+from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveMember
+from steelyard.store import tables as t
+from steelyard.store.unit import Unit
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Scheduler:
+    """Decides and books what was decided. `more` is True when it should be called again at once."""
+
+    def __init__(self, context: Context, waiting: Waiting) -> None:
+        self._context = context
+        self._waiting = waiting
+        self.more = False
+        self.next_at: int | None = None
+
+    def run(self) -> None:
+        """One cycle."""
+        context, now = self._context, self._context.now()
+        snapshot = context.state.snapshot()
+        decisions = decide(snapshot, context.state.policy, now)
+        self.more, self.next_at = decisions.stats.more, decisions.stats.next_at
+        context.state.last_looked.update(dict.fromkeys(decisions.reasons, now))
+        unit = context.unit()
+        cycle_id = context.store.ids.next()
+        self._apply(unit, cycle_id, decisions)
+        noted = self._waiting.note(unit, cycle_id, now, self._still_waiting(decisions))
+        self._waiting.settle(unit, now)
+        if decisions.changes_state or noted:
+            self._store_cycle(unit, cycle_id, decisions)
+        context.commit(unit, now)
+
+    def _still_waiting(self, decisions: Decisions) -> dict[str, ShapeReasons]:
+        waiting = self._context.state.waiting_shapes()
+        return {key: found for key, found in decisions.reasons.items() if key in waiting}
+
+    def _store_cycle(self, unit: Unit, cycle_id: int, decisions: Decisions) -> None:
+        state = self._context.state
+        observed = {name: view.observed_at for name, view in sorted(state.clusters.items())}
+        unit.insert(
+            t.cycle,
+            id=cycle_id,
+            at=decisions.now,
+            log_size=self._context.store.writer.state.size,
+            last_hash=self._context.store.writer.state.frontier.root(),
+            observations_json=_encode(observed).decode(),
+            policy_version=decisions.policy_version,
+            decisions_json=decisions_body(decisions),
+            reasons_json=_encode(sorted(decisions.reasons)).decode(),
+        )
+
+    def _apply(self, unit: Unit, cycle_id: int, decisions: Decisions) -> None:
+        for dropped in decisions.dropped_holds:
+            self._drop(unit, dropped, decisions)
+        for placement in decisions.placements:
+            self._place(unit, cycle_id, placement, decisions.now)
+        for hold in decisions.holds:
+            self._hold(unit, hold, decisions.now)
+        for eviction in decisions.evictions:
+            self._evict(unit, eviction, decisions.now)
+
+    # --- placements ------------------------------------------------------------------------------
+    def _place(self, unit: Unit, cycle_id: int, placement: Placement, now: int) -> None:
+        context = self._context
+        attempt = context.state.attempts[placement.attempt_id]
+        before = attempt.phase
+        attempt.members = [self._member(unit, attempt, plan, placement, now) for plan in placement.members]
+        allocations = [a for member in attempt.members for a in member.allocations]
+        attempt.charges = charges_of(attempt.queue, attempt.shape.org_path[0], allocations)
+        attempt.policy_version = context.state.policy.version
+        attempt.simulated = any(context.state.devices[a.device_id].simulated for a in allocations)
+        if placement.from_hold:
+            context.state.holds.pop(attempt.attempt_id)
+            unit.delete(t.hold, attempt_id=attempt.attempt_id)
+            for allocation in allocations:
+                context.meter.unreserve(allocation.device_id, render("attempt", attempt.attempt_id), now)
+        else:
+            context.charge(unit, attempt, 1)
+        for allocation in allocations:
+            device = context.state.touch(allocation.device_id)
+            device.held += allocation.quantity
+            device.share_kind = allocation.share_kind
+            context.meter.hold(allocation.device_id, allocation.quantity, now)
+        self._waiting.slices(unit, attempt, now)
+        attempt.times["placed"] = now
+        clusters = sorted(attempt.clusters)
+        carrier = context.move(
+            unit, attempt, Phase.STARTING,
+            {"placed": now, "cluster": clusters[0], "simulated": attempt.simulated, "cycle_id": cycle_id,
+             "policy_version": attempt.policy_version},
+        )  # fmt: skip
+        detail = {
+            "cycle": render("cycle", cycle_id),
+            "members": [_where(member) for member in attempt.members],
+        }
+        context.leaf(unit, attempt, carrier, "workload.place", (step(before, "starting", now),), detail)
+        context.after_commit.append(lambda: start_attempt(context, attempt))
+
+    def _member(
+        self, unit: Unit, attempt: LiveAttempt, plan: MemberPlan, placement: Placement, now: int
+    ) -> LiveMember:
+        context, ids = self._context, self._context.store.ids
+        node = context.state.nodes[plan.node_id]
+        member_id = ids.next()
+        unit.insert(
+            t.member,
+            id=member_id,
+            attempt_id=attempt.attempt_id,
+            role=plan.role,
+            idx=plan.index,
+            phase="starting",
+            cluster=plan.cluster,
+            node_id=plan.node_id,
+        )
+        allocations = []
+        for wanted in plan.allocations:
+            assert wanted.device_id is not None  # every engine of ours says which device
+            allocation = LiveAllocation(
+                ids.next(), wanted.device_id, wanted.node_id, plan.cluster, wanted.flavor, wanted.device_class,
+                wanted.quantity, wanted.share_kind, now, context.org_version, context.state.policy.version,
+                placement.quota_basis.value, placement.lender,
+            )  # fmt: skip
+            allocations.append(allocation)
+            unit.insert(
+                t.allocation,
+                id=allocation.id,
+                member_id=member_id,
+                attempt_id=attempt.attempt_id,
+                cluster=plan.cluster,
+                node_id=wanted.node_id,
+                device_id=wanted.device_id,
+                flavor=wanted.flavor,
+                device_class=wanted.device_class.value,
+                dimension=DIMENSION[wanted.device_class].value,
+                quantity=wanted.quantity,
+                share_kind=wanted.share_kind.value,
+                t0=now,
+                t1=None,
+                org_version=context.org_version,
+                policy_version=context.state.policy.version,
+                queue=attempt.queue,
+                quota_basis=allocation.quota_basis,
+                lender=allocation.lender,
+            )
+        return LiveMember(
+            member_id, render("member", member_id), plan.role, plan.index, plan.cluster, plan.node_id, node.name,
+            "starting", allocations,
+        )  # fmt: skip
+
+    # --- holds and evictions -----------------------------------------------------------------------
+    def _hold(self, unit: Unit, hold: HoldView, now: int) -> None:
+        context = self._context
+        attempt = context.state.attempts[hold.attempt_id]
+        attempt.charges = hold.charges
+        context.charge(unit, attempt, 1)
+        context.state.holds[hold.attempt_id] = hold
+        for plan in hold.members:
+            for wanted in plan.allocations:
+                if wanted.device_id is not None:
+                    context.meter.reserve(
+                        wanted.device_id, wanted.quantity, render("attempt", hold.attempt_id), now
+                    )
+        unit.upsert(
+            t.hold, ("attempt_id",), attempt_id=hold.attempt_id, at=now, plan_json=_encode(hold).decode()
+        )
+        before = attempt.phase
+        if before is Phase.RESERVED:
+            return
+        attempt.times["reserved"] = now
+        carrier = context.move(unit, attempt, Phase.RESERVED, {"reserved": now})
+        detail = {"victims": [render("attempt", victim) for victim in hold.victims]}
+        context.leaf(unit, attempt, carrier, "workload.reserve", (step(before, "reserved", now),), detail)
+
+    def _drop(self, unit: Unit, dropped: DroppedHold, decisions: Decisions) -> None:
+        context = self._context
+        hold = context.state.holds.pop(dropped.attempt_id)
+        unit.delete(t.hold, attempt_id=dropped.attempt_id)
+        for plan in hold.members:
+            for allocation in plan.allocations:
+                if allocation.device_id is not None:
+                    holder = render("attempt", dropped.attempt_id)
+                    context.meter.unreserve(allocation.device_id, holder, decisions.now)
+        for tree, node, subject, delta in context.state.charge(dropped.charges, -1):
+            unit.charge(tree, node, subject, delta)
+        attempt = context.state.attempts.get(dropped.attempt_id)
+        if attempt is None or dropped.cause is DropCause.VANISHED:
+            return
+        attempt.charges = ()
+        again = {p.attempt_id for p in decisions.placements} | {h.attempt_id for h in decisions.holds}
+        if attempt.attempt_id in again:
+            return
+        attempt.times["reserved"] = None
+        carrier = context.move(unit, attempt, Phase.QUEUED, {"reserved": None})
+        moved = (step(Phase.RESERVED, "queued", decisions.now),)
+        context.leaf(unit, attempt, carrier, "workload.hold-dropped", moved, reason=dropped.cause.value)
+
+    def _evict(self, unit: Unit, eviction: Eviction, now: int) -> None:
+        context = self._context
+        victim = context.state.attempts[eviction.attempt_id]
+        preemptor = context.state.attempts.get(eviction.preemptor_attempt_id)
+        quantities: dict[str, int] = {}
+        for member in victim.members:
+            for a in member.allocations:
+                quantities[a.device_class.value] = quantities.get(a.device_class.value, 0) + a.quantity
+        started = victim.times.get("started")
+        lost = now - started if started else 0
+        unit.insert(
+            t.eviction,
+            attempt_id=victim.attempt_id,
+            workload_id=victim.workload_id,
+            preemptor_id=eviction.preemptor_workload_id,
+            rule=eviction.rule,
+            policy_version=context.state.policy.version,
+            quantity_json=_encode(quantities).decode(),
+            lost_time=lost,
+            at=now,
+        )
+        detail = {
+            "preemptor": render("workload", eviction.preemptor_workload_id), "rule": eviction.rule,
+            "preemptor_priority": eviction.preemptor_priority, "priority": eviction.priority,
+            "quantity": quantities, "ran": lost, "goes_to": victim.queue,
+            "same_project": preemptor is not None and preemptor.project == victim.project,
+        }  # fmt: skip
+        stop_attempt(context, unit, victim, now, "preempted", "workload.evict", detail)
+
+
+def start_attempt(context: Context, attempt: LiveAttempt) -> None:
+    """Hand the start to each cluster's agent; it is idempotent by attempt id."""
+    attempt.started_once = True
+    attempt.command_at = context.store.now()
+    for cluster in sorted(attempt.clusters):
+        agent = context.agents.get(cluster)
+        if agent is not None:
+            wanted = attempt_start(context.state, context.store.install_id, attempt, cluster)
+            agent.send(Start((wanted,)))
+
+
+def stop_attempt(
+    context: Context,
+    unit: Unit,
+    attempt: LiveAttempt,
+    now: int,
+    why: str,
+    action: str,
+    detail: dict[str, object],
+) -> None:
+    """Ask a holding attempt to end; TERM first, KILL after its grace."""
+    before = attempt.phase
+    attempt.stop_reason = why
+    attempt.times["stopping"] = now
+    carrier = context.move(unit, attempt, Phase.STOPPING, {"stopping": now, "stop_reason": why})
+    context.leaf(unit, attempt, carrier, action, (step(before, "stopping", now),), detail, reason=why)
+    context.after_commit.append(lambda: send_stop(context, attempt))
+
+
+def send_stop(context: Context, attempt: LiveAttempt) -> None:
+    """(Again) tell the engines to end an attempt."""
+    attempt.command_at = context.store.now()
+    for cluster in sorted(attempt.clusters):
+        agent = context.agents.get(cluster)
+        if agent is not None:
+            agent.send(Stop((render("attempt", attempt.attempt_id),), attempt.spec.grace))
+
+
+def _where(member: LiveMember) -> dict[str, object]:
+    return {
+        "id": member.text_id, "role": member.role, "index": member.index, "node": member.node,
+        "devices": [
+            {"id": render("device", a.device_id), "class": a.device_class.value, "flavor": a.flavor,
+             "quantity": a.quantity}
+            for a in member.allocations
+        ],
+    }  # fmt: skip

@@ -1,0 +1,103 @@
+"""How well each cluster is seen: when it was last observed, since when it is not, and that as a record.
+
+Blind time is never interpolated: what nobody holds of an unreachable cluster is metered as unknown.
+"""
+
+from __future__ import annotations
+
+from steelyard.control.context import Context
+from steelyard.evidence.leaf import BLIND_PREFIX, Head, LeafDraft
+from steelyard.model.resources import Availability, UnavailableReason
+from steelyard.model.units import SECOND
+from steelyard.scheduling import ClusterView
+from steelyard.store import live as rows
+from steelyard.store import tables as t
+from steelyard.store.unit import NO_HEAD, Unit
+
+#: `explain` reads observation times from the store, so they are written while nothing else is, too.
+WRITE_EVERY = 10 * SECOND
+
+
+class Sight:
+    """Observation state of the clusters."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._heads: dict[str, Head] = {}
+        self._versions: dict[str, int] = {}
+        self._written: dict[str, int] = {}
+        self._blind: dict[str, int] = {}
+        with context.store.read() as connection:
+            for row in rows.observations(connection):
+                self._heads[row.cluster] = Head(row.head_n, row.head_seq, bytes(row.head_hash or b""))
+                self._versions[row.cluster] = row.version
+            for row in rows.blind_times(connection):
+                self._blind[row.cluster] = row.t0
+
+    def observed(self, cluster: str, as_of: int) -> None:
+        """The cluster answered."""
+        context = self._context
+        known = context.state.clusters.get(cluster)
+        context.state.clusters[cluster] = ClusterView(cluster, as_of, True)
+        if known is None or not known.reachable:
+            self._turn(cluster, as_of, True)
+        elif context.store.now() - self._written.get(cluster, 0) >= WRITE_EVERY:
+            unit = context.unit()
+            self._written[cluster] = now = context.now()
+            unit.update(t.observation, {"cluster": cluster}, as_of=as_of)
+            context.commit(unit, now)
+
+    def lost(self, cluster: str) -> None:
+        """The cluster did not answer."""
+        context = self._context
+        known = context.state.clusters.get(cluster)
+        if known is not None and not known.reachable:
+            return
+        as_of = None if known is None else known.observed_at
+        context.state.clusters[cluster] = ClusterView(cluster, as_of, False)
+        self._turn(cluster, as_of or 0, False)
+
+    def _turn(self, cluster: str, as_of: int, reachable: bool) -> None:
+        context, now = self._context, self._context.now()
+        unit = context.unit()
+        version = self._versions[cluster] = self._versions.get(cluster, 0) + 1
+        carrier = unit.upsert(
+            t.observation, ("cluster",), cluster=cluster, as_of=as_of, version=version, reachable=reachable
+        )
+        since = self._blind.pop(cluster, None)
+        if reachable and since is not None:
+            unit.update(t.coverage, {"cluster": cluster, "t0": since}, null=("t1",), t1=now)
+        if not reachable:
+            self._blind[cluster] = now
+            unit.insert(t.coverage, cluster=cluster, t0=now, t1=None, reason="cluster-unreachable")
+            self._unknown(unit, cluster, now)
+        action = "cluster.observed" if reachable else f"{BLIND_PREFIX}cluster-unreachable"
+        draft = LeafDraft(
+            action=action,
+            object_kind="observation",
+            object_id=cluster,
+            cluster=cluster,
+            version_before=version - 1 or None,
+            version_after=version,
+        )
+
+        def keep(head: Head) -> None:
+            self._heads[cluster] = head
+
+        unit.leaf(draft, carrier, self._heads.get(cluster, NO_HEAD), keep)
+        self._written[cluster] = now
+        context.commit(unit, now)
+        context.changed = True
+        if reachable and cluster in context.agents:
+            context.agents[cluster].look_again()
+
+    def _unknown(self, unit: Unit, cluster: str, now: int) -> None:
+        reason = UnavailableReason.CLUSTER_UNREACHABLE.value
+        for device in self._context.state.devices.values():
+            if device.cluster != cluster or device.availability is not Availability.AVAILABLE:
+                continue
+            device.availability, device.reason = Availability.UNKNOWN, reason
+            unit.update(t.device, {"id": device.id}, availability=Availability.UNKNOWN.value, reason=reason)
+            self._context.state.touch(device.id)
+            if device.id in self._context.meter:
+                self._context.meter.set_availability(device.id, Availability.UNKNOWN.value, reason, now)

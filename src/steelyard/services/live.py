@@ -1,0 +1,253 @@
+"""What is live, in memory: attempts, members, nodes, devices, quota usage, and their snapshot.
+
+The control loop keeps one and changes it as it commits; `explain` and dry runs load one of their
+own. Both turn it into a `Snapshot` by the same code, so that they decide the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+
+from steelyard.model.lifecycle import HOLDING_PHASES, Phase
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
+from steelyard.model.resources import Availability, DeviceClass
+from steelyard.model.workloads import Shape
+from steelyard.scheduling import (
+    Charge,
+    ClusterView,
+    FlavorView,
+    FreeDevices,
+    HoldView,
+    NodeView,
+    PartDevice,
+    PendingItem,
+    QuotaTree,
+    RunningView,
+    ShapeGroup,
+    Slot,
+    Snapshot,
+    charge,
+    total_usage,
+)
+from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveDevice, LiveNode
+
+MAX_HEADS = 512
+
+
+class LiveState:
+    """Indexes over all that is live. Not thread-safe: one owner."""
+
+    def __init__(self) -> None:
+        self.attempts: dict[int, LiveAttempt] = {}
+        self.by_workload: dict[int, LiveAttempt] = {}
+        self.nodes: dict[int, LiveNode] = {}
+        self.devices: dict[int, LiveDevice] = {}
+        self.clusters: dict[str, ClusterView] = {}
+        self.trees: dict[str, QuotaTree] = {}
+        self.usage: dict[str, dict[tuple[str, str], int]] = {QUEUE_TREE: {}, ORG_TREE: {}}
+        self.holds: dict[int, HoldView] = {}
+        self.policy = Policy(0)
+        self.last_looked: dict[str, int] = {}
+        self.basis: tuple[tuple[str, str | int], ...] = ()
+        self._waiting: dict[str, list[tuple[int, int, PendingItem]]] = {}
+        self._shapes: dict[str, Shape] = {}
+        self._running: dict[int, RunningView] = {}
+        self._views: dict[int, NodeView] = {}
+        self._dirty: set[int] = set()
+        self._flavors: dict[str, FlavorView] = {}
+        self._flavors_stale = True
+
+    # --- attempts --------------------------------------------------------------------------------
+    def add(self, attempt: LiveAttempt) -> None:
+        """Take an attempt in, in whatever phase it is."""
+        self.remove(attempt.workload_id)
+        self.attempts[attempt.attempt_id] = attempt
+        self.by_workload[attempt.workload_id] = attempt
+        self._index(attempt)
+
+    def remove(self, workload_id: int) -> None:
+        """Drop what is known of a workload."""
+        attempt = self.by_workload.pop(workload_id, None)
+        if attempt is not None:
+            self._unindex(attempt)
+            self.attempts.pop(attempt.attempt_id, None)
+
+    def change_phase(self, attempt: LiveAttempt, phase: Phase) -> None:
+        """Move an attempt to a phase; its indexes follow. Releases nothing by itself."""
+        self._unindex(attempt)
+        attempt.phase = phase
+        self._index(attempt)
+
+    def _index(self, attempt: LiveAttempt) -> None:
+        if attempt.phase is Phase.QUEUED:
+            item = attempt.item()
+            self._shapes.setdefault(attempt.shape.key, attempt.shape)
+            insort(self._waiting.setdefault(attempt.shape.key, []), (item.submitted, item.workload_id, item))
+        elif attempt.phase in HOLDING_PHASES:
+            self._running[attempt.attempt_id] = attempt.running_view()
+
+    def _unindex(self, attempt: LiveAttempt) -> None:
+        self._running.pop(attempt.attempt_id, None)
+        if attempt.phase is not Phase.QUEUED:
+            return
+        waiting = self._waiting.get(attempt.shape.key, [])
+        at = bisect_left(waiting, (attempt.submitted_at, attempt.workload_id))
+        while at < len(waiting) and waiting[at][1] == attempt.workload_id:
+            if waiting[at][2].attempt_id == attempt.attempt_id:
+                del waiting[at]
+                break
+            at += 1
+        if not waiting:
+            self._waiting.pop(attempt.shape.key, None)
+
+    def waiting_shapes(self) -> dict[str, Shape]:
+        """Shapes of which something waits."""
+        return {key: self._shapes[key] for key in self._waiting}
+
+    @property
+    def waiting_count(self) -> int:
+        """How many attempts are queued."""
+        return sum(len(items) for items in self._waiting.values())
+
+    # --- quota -------------------------------------------------------------------------------------
+    def charge(self, charges: tuple[Charge, ...], sign: int) -> list[tuple[str, str, str, int]]:
+        """Charge (1) or discharge (−1); the counters' deltas, to be written in the same unit."""
+        deltas = []
+        for item in charges:
+            tree = self.trees.get(item.tree)
+            if tree is None or item.node not in tree.nodes:
+                continue
+            usage = self.usage[item.tree]
+            for node, subject, delta in charge(tree, usage, item.node, item.subject, sign * item.quantity):
+                usage[node, subject] = usage.get((node, subject), 0) + delta
+                deltas.append((item.tree, node, subject, delta))
+        return deltas
+
+    def recount(self) -> list[tuple[str, str, str, int]]:
+        """Make the usage anew from what is charged; the differences, to be written."""
+        deltas = []
+        for name, tree in self.trees.items():
+            own = [
+                (c.node, c.subject, c.quantity)
+                for c in self._all_charges()
+                if c.tree == name and c.node in tree.nodes
+            ]
+            fresh, known = total_usage(tree, own), self.usage.get(name, {})
+            for key in sorted({*fresh, *known}):
+                if delta := fresh.get(key, 0) - known.get(key, 0):
+                    deltas.append((name, *key, delta))
+            self.usage[name] = dict(fresh)
+        return deltas
+
+    def _all_charges(self) -> list[Charge]:
+        charged = [
+            c
+            for attempt in self.attempts.values()
+            if attempt.phase in HOLDING_PHASES
+            for c in attempt.charges
+        ]
+        return charged + [c for hold in self.holds.values() for c in hold.charges]
+
+    # --- devices -----------------------------------------------------------------------------------
+    def touch(self, device_id: int) -> LiveDevice:
+        """A device that is about to change."""
+        device = self.devices[device_id]
+        self._dirty.add(device.node_id)
+        return device
+
+    def touch_node(self, node_id: int) -> None:
+        """A node or its membership changed."""
+        self._dirty.add(node_id)
+        self._flavors_stale = True
+
+    def snapshot(self) -> Snapshot:
+        """The immutable view that `decide` works on."""
+        for node_id in self._dirty:
+            self._views[node_id] = _node_view(self.nodes[node_id])
+        self._dirty.clear()
+        if self._flavors_stale:
+            self._flavors, self._flavors_stale = _flavors(self.devices.values()), False
+        pending = tuple(
+            ShapeGroup(self._shapes[key], tuple(item for _, _, item in items[:MAX_HEADS]), len(items))
+            for key, items in self._waiting.items()
+        )
+        return Snapshot(
+            nodes=dict(self._views),
+            flavors=self._flavors,
+            clusters=dict(self.clusters),
+            trees=self.trees,
+            usage={name: dict(usage) for name, usage in self.usage.items()},
+            pending=pending,
+            running=dict(self._running),
+            holds=dict(self.holds),
+            last_looked=dict(self.last_looked),
+            basis=self.basis,
+        )
+
+
+def charges_of(queue: str, org_leaf: str, allocations: list[LiveAllocation]) -> tuple[Charge, ...]:
+    """What an attempt with these allocations is charged: by class and by flavor, in both trees."""
+    amounts: dict[str, int] = {}
+    for a in allocations:
+        amounts[a.device_class.value] = amounts.get(a.device_class.value, 0) + a.quantity
+        subject = f"flavor/{a.flavor}"
+        amounts[subject] = amounts.get(subject, 0) + a.quantity
+    return tuple(
+        Charge(tree, node, subject, quantity)
+        for tree, node in ((QUEUE_TREE, queue), (ORG_TREE, org_leaf))
+        for subject, quantity in amounts.items()
+    )
+
+
+def _node_view(node: LiveNode) -> NodeView:
+    whole: dict[str, list[int]] = {}
+    partial: dict[str, list[PartDevice]] = {}
+    slots: list[Slot] = []
+    totals: dict[str, int] = {}
+    unavailable: set[int] = set()
+    for device in node.devices:
+        if device.flavor is None or device.has_children:
+            continue
+        totals[device.flavor] = totals.get(device.flavor, 0) + device.capacity
+        free = device.free
+        if device.availability is not Availability.AVAILABLE:
+            unavailable.add(device.id)
+        if device.device_class in (DeviceClass.CPU, DeviceClass.MEMORY):
+            slots.append(Slot(device.id, device.flavor, device.device_class, max(0, free)))
+            continue
+        whole.setdefault(device.flavor, [])
+        if free == device.capacity == 1000:
+            whole[device.flavor].append(device.id)
+        elif free > 0:
+            partial.setdefault(device.flavor, []).append(PartDevice(device.id, free, device.share_kind))
+    accelerators = {
+        flavor: FreeDevices(tuple(whole[flavor]), tuple(partial.get(flavor, ()))) for flavor in whole
+    }
+    return NodeView(
+        node.id,
+        node.name,
+        node.cluster,
+        node.availability is Availability.AVAILABLE,
+        node.labels,
+        accelerators,
+        tuple(slots),
+        totals,
+        frozenset(unavailable),
+    )
+
+
+def _flavors(devices: Iterable[LiveDevice]) -> dict[str, FlavorView]:
+    found: dict[str, FlavorView] = {}
+    for device in devices:
+        if device.flavor is not None and not device.has_children and device.flavor not in found:
+            found[device.flavor] = FlavorView(
+                device.flavor,
+                device.device_class,
+                device.cluster,
+                device.pool,
+                device.model,
+                device.family,
+                device.simulated,
+            )
+    return dict(sorted(found.items()))

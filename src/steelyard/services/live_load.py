@@ -1,0 +1,229 @@
+"""Load what is live from the store, and the snapshots that need no live state.
+
+`SnapshotSource.full` is what the next cycle would see; `for_submit` has only quota, use and capacity,
+with the parts that seldom change kept by their version counters.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from steelyard.evidence.leaf import Head
+from steelyard.model.ids import render
+from steelyard.model.lifecycle import STAGE_TIMES, Outcome, Phase
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
+from steelyard.model.resources import Availability, DeviceClass, ShareKind
+from steelyard.model.workloads import Shape, WorkloadSpec
+from steelyard.scheduling import ClusterView, HoldView, QuotaTree, Snapshot, with_unbounded_root
+from steelyard.services.live import LiveState, charges_of
+from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveDevice, LiveMember, LiveNode
+from steelyard.services.policy import load_policy, load_trees
+from steelyard.store import live as rows
+from steelyard.store.database import View
+
+_spec = msgspec.json.Decoder(WorkloadSpec).decode
+_shape = msgspec.json.Decoder(Shape).decode
+#: Name of the root above all teams: it owns everything, so that hard limits can stand anywhere.
+ROOT = "organisation"
+_hold = msgspec.json.Decoder(HoldView).decode
+
+
+def load_state(connection: View) -> LiveState:
+    """Everything live, as committed in this read view."""
+    state = LiveState()
+    load_policy_into(state, connection)
+    load_devices_into(state, connection)
+    members = load_members(connection)
+    for row in rows.live_workloads(connection):
+        state.add(live_attempt(row, members.get(row.attempt_id, [])))
+    for row in rows.holds(connection):
+        state.holds[row.attempt_id] = _hold(row.plan_json)
+    for tree, usage in rows.usage_counters(connection).items():
+        state.usage[tree] = usage
+    return state
+
+
+def load_policy_into(state: LiveState, connection: View) -> None:
+    """Trees, policy and cluster views, anew."""
+    state.policy = load_policy(connection)
+    state.trees = build_trees(connection)
+    state.clusters = {
+        row.cluster: ClusterView(row.cluster, row.as_of, row.reachable)
+        for row in rows.observations(connection)
+    }
+
+
+def build_trees(connection: View) -> dict[str, QuotaTree]:
+    """Both quota trees; the organisation's stands below a root that owns everything."""
+    loaded = load_trees(connection)
+    queue_nodes, queue_limits = loaded[QUEUE_TREE]
+    org_nodes, org_limits = loaded[ORG_TREE]
+    return {
+        QUEUE_TREE: QuotaTree(queue_nodes, queue_limits),
+        ORG_TREE: with_unbounded_root(ORG_TREE, org_nodes, org_limits, ROOT),
+    }
+
+
+def load_devices_into(state: LiveState, connection: View) -> None:
+    """Nodes and devices with what is held and quarantined of them."""
+    for row in rows.nodes(connection):
+        labels = msgspec.json.decode(row.labels_json, type=dict[str, str])
+        state.nodes[row.id] = LiveNode(
+            row.id,
+            row.cluster,
+            row.name,
+            labels,
+            Availability(row.availability),
+            row.reason,
+            row.simulated,
+            row.version,
+            Head(row.head_n, row.head_seq, bytes(row.head_hash or b"")),
+        )
+        state.touch_node(row.id)
+    uids: dict[int, str] = {}
+    for row in rows.devices(connection):
+        device = LiveDevice(
+            row.id,
+            row.node_id,
+            row.cluster,
+            row.uid,
+            DeviceClass(row._mapping["class"]),
+            row.family,
+            row.model,
+            row.capacity,
+            row.memory,
+            Availability(row.availability),
+            row.reason,
+            row.simulated,
+            row.has_children,
+            row.version,
+            row.pool,
+            row.flavor,
+            uids.get(row.parent_id or 0),
+        )
+        uids[row.id] = row.uid
+        state.devices[row.id] = device
+        state.nodes[row.node_id].devices.append(device)
+    for row in rows.open_allocations(connection):
+        device = state.devices[row.device_id]
+        device.held += row.quantity
+        device.share_kind = ShareKind(row.share_kind)
+    for row in rows.quarantines(connection):
+        state.devices[row.device_id].quarantined += row.quantity
+
+
+def load_members(connection: View) -> dict[int, list[LiveMember]]:
+    """Members of live attempts by attempt id, with their open allocations."""
+    allocations: dict[int, list[LiveAllocation]] = {}
+    for row in rows.open_allocations(connection):
+        allocations.setdefault(row.member_id, []).append(
+            LiveAllocation(
+                row.id,
+                row.device_id,
+                row.node_id,
+                row.cluster,
+                row.flavor,
+                DeviceClass(row._mapping["class"]),
+                row.quantity,
+                ShareKind(row.share_kind),
+                row.t0,
+                row.org_version,
+                row.policy_version,
+                row.quota_basis,
+                row.lender,
+            )
+        )
+    members: dict[int, list[LiveMember]] = {}
+    for row in rows.members_of_live(connection):
+        members.setdefault(row.attempt_id, []).append(
+            LiveMember(
+                row.id,
+                render("member", row.id),
+                row.role,
+                row.idx,
+                row.cluster,
+                row.node_id,
+                row.node_name,
+                row.phase,
+                allocations.get(row.id, []),
+                None,
+                row.started_at,
+                row.ended_at,
+                row.exit_code,
+                row.exit_signal,
+                row.failure,
+                row.endpoint,
+            )
+        )
+    return members
+
+
+def live_attempt(row: Any, members: list[LiveMember]) -> LiveAttempt:
+    """A row of `store.live` as a live attempt."""
+    shape = _shape(row.body_json)
+    allocations = [allocation for member in members for allocation in member.allocations]
+    times = {name: getattr(row, name) for name in STAGE_TIMES if name != "release_confirmed"}
+    times["release_confirmed"] = None
+    simulated = bool(row.attempt_simulated)
+    return LiveAttempt(
+        row.id,
+        row.attempt_id,
+        row.attempt,
+        row.name,
+        row.namespace,
+        row.project,
+        row.kind,
+        row.queue,
+        row.priority,
+        row.submitter,
+        shape,
+        row.shape_id,
+        _spec(row.spec_json),
+        Phase(row.attempt_phase),
+        row.sub_stage,
+        row.submitted_at,
+        row.version,
+        row.attempt_version,
+        Head(row.head_n, row.head_seq, bytes(row.head_hash or b"")),
+        times,
+        row.cancel_requested_at,
+        row.stop_reason,
+        row.not_before or 0,
+        row.attempt_policy,
+        row.previous_id,
+        simulated,
+        None if row.attempt_outcome is None else Outcome(row.attempt_outcome),
+        members,
+        charges_of(row.queue, shape.org_path[0], allocations) if allocations else (),
+    )
+
+
+class SnapshotSource:
+    """Snapshots for use cases. Thread-safe; parts that seldom change are kept by version."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._key: tuple[int, ...] | None = None
+        self._fixed = Snapshot()
+
+    def for_submit(self, connection: View, _now: int) -> Snapshot:
+        """Quota trees with their use, and what an empty cluster holds; nothing that runs or waits."""
+        counters = rows.counters(connection)
+        key = tuple(counters.get(name, 0) for name in ("policy_version", "org_version", "inventory_version"))
+        with self._lock:
+            if key != self._key:
+                state = LiveState()
+                load_policy_into(state, connection)
+                load_devices_into(state, connection)
+                self._fixed, self._key = state.snapshot(), key
+            fixed = self._fixed
+        return replace(fixed, usage=rows.usage_counters(connection))
+
+    def full(self, connection: View, _now: int) -> tuple[Snapshot, Policy]:
+        """What the next cycle would see."""
+        state = load_state(connection)
+        return state.snapshot(), state.policy

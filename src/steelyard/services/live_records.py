@@ -1,0 +1,188 @@
+"""The records of what is live: attempts with their members and allocations, nodes with their devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from steelyard.engines.port import MemberObservation, ReleaseProbe
+from steelyard.evidence.leaf import Head
+from steelyard.model.lifecycle import Outcome, Phase
+from steelyard.model.resources import Availability, DeviceClass, ShareKind
+from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
+from steelyard.scheduling import Charge, PendingItem, RunningView
+
+
+@dataclass(slots=True)
+class LiveAllocation:
+    """An open allocation."""
+
+    id: int
+    device_id: int
+    node_id: int
+    cluster: str
+    flavor: str
+    device_class: DeviceClass
+    quantity: int
+    share_kind: ShareKind
+    t0: int
+    org_version: int
+    policy_version: int
+    quota_basis: str
+    lender: str | None
+
+    def plan(self) -> AllocationPlan:
+        """In the scheduler's form."""
+        return AllocationPlan(
+            self.device_id, self.node_id, self.flavor, self.device_class, self.quantity, self.share_kind
+        )
+
+
+@dataclass(slots=True)
+class LiveMember:
+    """A member and the last that was seen of it."""
+
+    id: int
+    text_id: str
+    role: str
+    index: int
+    cluster: str
+    node_id: int
+    node: str
+    phase: str
+    allocations: list[LiveAllocation]
+    seen: MemberObservation | None = None
+    started_at: int | None = None
+    ended_at: int | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    failure: str | None = None
+    endpoint: str | None = None
+
+
+@dataclass(slots=True)
+class LiveAttempt:
+    """A workload with its current attempt."""
+
+    workload_id: int
+    attempt_id: int
+    number: int
+    name: str
+    namespace: str
+    project: str
+    kind: str
+    queue: str
+    priority: int
+    submitter: str
+    shape: Shape
+    shape_id: int
+    spec: WorkloadSpec
+    phase: Phase
+    sub_stage: str | None
+    submitted_at: int
+    version: int
+    attempt_version: int
+    head: Head
+    times: dict[str, int | None]
+    cancel_requested_at: int | None
+    stop_reason: str | None
+    not_before: int
+    policy_version: int | None
+    previous_id: int | None = None  # the attempt before, from whose work folder this one may resume
+    simulated: bool = False
+    outcome: Outcome | None = None  # set when every member has ended
+    members: list[LiveMember] = field(default_factory=list)
+    charges: tuple[Charge, ...] = ()
+    started_once: bool = False  # the start was handed to the agent in this life of the loop
+    command_at: int = 0  # when the engine was last told something about it
+    probe_at: int = 0
+    last_probes: tuple[ReleaseProbe, ...] = ()
+
+    @property
+    def clusters(self) -> set[str]:
+        """Where its members are."""
+        return {member.cluster for member in self.members}
+
+    def item(self) -> PendingItem:
+        """As the scheduler sees it while it waits."""
+        eligible = self.times.get("eligible") or self.submitted_at
+        return PendingItem(self.workload_id, self.attempt_id, self.submitted_at, eligible, self.not_before)
+
+    def running_view(self) -> RunningView:
+        """As the scheduler sees it while it holds devices."""
+        stopping = self.phase in (Phase.STOPPING, Phase.RELEASING) or self.stop_reason is not None
+        return RunningView(
+            self.attempt_id,
+            self.workload_id,
+            self.shape.key,
+            self.queue,
+            self.project,
+            self.priority,
+            self.times.get("placed") or 0,
+            self.plans(),
+            self.charges,
+            self.spec.preemptible,
+            stopping,
+            self.name,
+        )
+
+    def plans(self) -> tuple[MemberPlan, ...]:
+        """Where its members are, in the scheduler's form."""
+        return tuple(
+            MemberPlan(
+                m.role,
+                m.index,
+                m.cluster,
+                m.node_id,
+                tuple(allocation.plan() for allocation in m.allocations),
+            )
+            for m in self.members
+        )
+
+
+@dataclass(slots=True)
+class LiveDevice:
+    """A device with what is held of it."""
+
+    id: int
+    node_id: int
+    cluster: str
+    uid: str
+    device_class: DeviceClass
+    family: str
+    model: str
+    capacity: int
+    memory: int | None
+    availability: Availability
+    reason: str | None
+    simulated: bool
+    has_children: bool
+    version: int
+    pool: str | None
+    flavor: str | None
+    parent_uid: str | None = None
+    held: int = 0
+    quarantined: int = 0
+    share_kind: ShareKind = ShareKind.EXCLUSIVE
+
+    @property
+    def free(self) -> int:
+        """What may be offered now."""
+        if self.availability is not Availability.AVAILABLE or self.has_children or self.flavor is None:
+            return 0
+        return self.capacity - self.held - self.quarantined
+
+
+@dataclass(slots=True)
+class LiveNode:
+    """A node with its devices."""
+
+    id: int
+    cluster: str
+    name: str
+    labels: dict[str, str]
+    availability: Availability
+    reason: str | None
+    simulated: bool
+    version: int
+    head: Head
+    devices: list[LiveDevice] = field(default_factory=list)

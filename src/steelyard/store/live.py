@@ -1,0 +1,160 @@
+"""Rows of everything that is live: what the control loops and `explain` start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, select
+
+from steelyard.store import tables as t
+
+_CHUNK = 400
+LiveRow = Row[Any]
+
+
+def _attempts() -> Select[Any]:
+    w, a = t.workload.c, t.attempt.c
+    previous = t.attempt.alias("previous")
+    return select(
+        t.workload,
+        t.shape.c.body_json,
+        a.id.label("attempt_id"),
+        a.phase.label("attempt_phase"),
+        a.sub_stage,
+        a.cluster.label("attempt_cluster"),
+        a.submitted,
+        a.eligible,
+        a.reserved,
+        a.placed,
+        a.started,
+        a.ready,
+        a.stopping,
+        a.ended,
+        a.not_before,
+        a.stop_reason,
+        a.policy_version.label("attempt_policy"),
+        a.version.label("attempt_version"),
+        a.outcome.label("attempt_outcome"),
+        a.simulated.label("attempt_simulated"),
+        previous.c.id.label("previous_id"),
+    ).select_from(
+        t.workload.join(t.attempt, and_(a.workload_id == w.id, a.number == w.attempt))
+        .join(t.shape, t.shape.c.id == w.shape_id)
+        .outerjoin(previous, and_(previous.c.workload_id == w.id, previous.c.number == w.attempt - 1))
+    )
+
+
+def live_workloads(connection: Connection) -> Sequence[LiveRow]:
+    """Every workload that is not finished, with its current attempt and its shape."""
+    return connection.execute(
+        _attempts().where(t.workload.c.phase != "finished").order_by(t.workload.c.id)
+    ).all()
+
+
+def workloads_by_id(connection: Connection, ids: Iterable[int]) -> list[LiveRow]:
+    """The same rows for these workloads, finished or not."""
+    found: list[LiveRow] = []
+    wanted = sorted(set(ids))
+    for start in range(0, len(wanted), _CHUNK):
+        chunk = wanted[start : start + _CHUNK]
+        found += connection.execute(_attempts().where(t.workload.c.id.in_(chunk))).all()
+    return found
+
+
+def members_of_live(connection: Connection) -> Sequence[LiveRow]:
+    """Members of the current attempts of live workloads, with their node's name."""
+    join = (
+        t.member.join(t.attempt, t.attempt.c.id == t.member.c.attempt_id)
+        .join(
+            t.workload,
+            and_(t.workload.c.id == t.attempt.c.workload_id, t.attempt.c.number == t.workload.c.attempt),
+        )
+        .join(t.node, t.node.c.id == t.member.c.node_id)
+    )
+    query = select(t.member, t.node.c.name.label("node_name")).select_from(join)
+    return connection.execute(query.where(t.workload.c.phase != "finished").order_by(t.member.c.id)).all()
+
+
+def open_allocations(connection: Connection) -> Sequence[LiveRow]:
+    """Allocations whose holding has not ended."""
+    return connection.execute(
+        select(t.allocation).where(t.allocation.c.t1.is_(None)).order_by(t.allocation.c.id)
+    ).all()
+
+
+def nodes(connection: Connection) -> Sequence[LiveRow]:
+    """Every node."""
+    return connection.execute(select(t.node).order_by(t.node.c.id)).all()
+
+
+def devices(connection: Connection) -> Sequence[LiveRow]:
+    """Every device that is not retired, with its pool and flavor of now."""
+    join = t.device.outerjoin(
+        t.pool_member, and_(t.pool_member.c.device_id == t.device.c.id, t.pool_member.c.valid_to.is_(None))
+    )
+    query = select(t.device, t.pool_member.c.pool, t.pool_member.c.flavor).select_from(join)
+    return connection.execute(query.where(t.device.c.retired_at.is_(None)).order_by(t.device.c.id)).all()
+
+
+def meter_rows(connection: Connection) -> list[dict[str, Any]]:
+    """The open state of the meter, with what never changes of its device."""
+    d = t.device.c
+    query = select(t.device_meter, d.cluster, d.device_class.label("device_class"), d.simulated).select_from(
+        t.device_meter.join(t.device, d.id == t.device_meter.c.device_id)
+    )
+    return [dict(row._mapping) for row in connection.execute(query.order_by(d.id))]
+
+
+def quarantines(connection: Connection) -> Sequence[LiveRow]:
+    """Quantities that are not offered because a release could not be confirmed."""
+    return connection.execute(select(t.quarantine).where(t.quarantine.c.t1.is_(None))).all()
+
+
+def holds(connection: Connection) -> Sequence[LiveRow]:
+    """Places kept for preemptors."""
+    return connection.execute(select(t.hold).order_by(t.hold.c.attempt_id)).all()
+
+
+def observations(connection: Connection) -> Sequence[LiveRow]:
+    """When each cluster was last observed."""
+    return connection.execute(select(t.observation).order_by(t.observation.c.cluster)).all()
+
+
+def usage_counters(connection: Connection) -> dict[str, dict[tuple[str, str], int]]:
+    """Stored usage by tree; zero is left out."""
+    found: dict[str, dict[tuple[str, str], int]] = {}
+    for row in connection.execute(select(t.quota_usage).where(t.quota_usage.c.used != 0)):
+        found.setdefault(row.tree, {})[row.node, row.subject] = row.used
+    return found
+
+
+def open_shape_reasons(connection: Connection) -> Sequence[LiveRow]:
+    """The reasons that stand, by shape."""
+    return connection.execute(select(t.shape_reason).where(t.shape_reason.c.t1.is_(None))).all()
+
+
+def shape_history(connection: Connection, shape_id: int, since: int) -> list[tuple[int, int | None, str]]:
+    """(t0, t1, reasons JSON) of a shape that overlap [since, …), in order."""
+    r = t.shape_reason.c
+    query = select(r.t0, r.t1, r.reasons_json).where(
+        r.shape_id == shape_id, (r.t1.is_(None)) | (r.t1 > since)
+    )
+    return [(row.t0, row.t1, row.reasons_json) for row in connection.execute(query.order_by(r.t0))]
+
+
+def counters(connection: Connection) -> dict[str, int]:
+    """Version counters: policy, organisation, inventory."""
+    return {row.name: row.value for row in connection.execute(select(t.counter))}
+
+
+def declared_current(connection: Connection, kind: str) -> dict[str, str]:
+    """name → spec JSON of the declared objects of a kind that are valid now."""
+    d = t.declared.c
+    query = select(d.name, d.spec_json).where(d.kind == kind, d.valid_to.is_(None)).order_by(d.name)
+    return {row.name: row.spec_json for row in connection.execute(query)}
+
+
+def blind_times(connection: Connection) -> Sequence[LiveRow]:
+    """Clusters that are not observed now, and since when."""
+    return connection.execute(select(t.coverage).where(t.coverage.c.t1.is_(None))).all()
