@@ -1,1 +1,23 @@
-"""The texts: the only room that holds sentences shown to a user, in Chinese and in English."""
+"""The texts: the only room that holds sentences shown to a user, in Chinese and in English.
+
+Everywhere else there are codes and parameters. `text` makes the sentence of any code, `reason_text`,
+`verdict_text` and `error_text` those of the records; `word` names a value of a closed list.
+"""
+
+from steelyard.locale.catalogue import LANGUAGES, codes, has, word
+from steelyard.locale.language import choose, negotiate
+from steelyard.locale.sentences import error_text, problem_title, reason_text, text, verdict_text
+
+__all__ = [
+    "LANGUAGES",
+    "choose",
+    "codes",
+    "error_text",
+    "has",
+    "negotiate",
+    "problem_title",
+    "reason_text",
+    "text",
+    "verdict_text",
+    "word",
+]

@@ -1,0 +1,149 @@
+"""Every code that a reader may meet, found in the source: `python -m tests.support.message_codes` lists
+those without a text.
+
+Looks at calls of the error classes with a literal code, and at the closed lists of the nouns.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steelyard.locale import catalogue
+from steelyard.model import lifecycle, reasons, resources, workloads
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "steelyard"
+ROOT_ERROR = "SteelyardError"
+#: The verifier is one file for strangers and carries its own texts.
+EXCEPT = {"evidence/verify.py"}
+
+
+@dataclass(slots=True)
+class Site:
+    """Where a code is raised, and the names of the parameters it is given; None: not known."""
+
+    where: str
+    params: set[str] | None
+
+
+@dataclass(slots=True)
+class Found:
+    """All sites of each code."""
+
+    sites: dict[str, list[Site]] = field(default_factory=lambda: defaultdict(list))
+
+    def codes(self) -> set[str]:
+        """The codes."""
+        return set(self.sites)
+
+
+def trees() -> dict[str, ast.Module]:
+    """Every file of ours, by its path below the package."""
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        if name not in EXCEPT:
+            found[name] = ast.parse(path.read_text(encoding="utf-8"), filename=name)
+    return found
+
+
+def error_classes(files: dict[str, ast.Module]) -> set[str]:
+    """Names of SteelyardError and of all that inherit from it."""
+    bases: dict[str, set[str]] = {}
+    for tree in files.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] = {_name(base) for base in node.bases}
+    found = {ROOT_ERROR}
+    while new := {name for name, above in bases.items() if above & found} - found:
+        found |= new
+    return found
+
+
+def error_codes() -> Found:
+    """Codes of errors with the parameters that each site gives."""
+    files, found = trees(), Found()
+    classes = error_classes(files)
+    for name, tree in files.items():
+        for call in _calls(tree):
+            if _name(call.func) in classes and call.args and (code := _literal(call.args[0])):
+                keywords = {keyword.arg for keyword in call.keywords}
+                known = None if None in keywords else {k for k in keywords if k is not None}
+                found.sites[code].append(Site(f"{name}:{call.lineno}", known))
+    return found
+
+
+def failure_codes() -> set[str]:
+    """Codes of verdicts: keys of the table of failures, and literals in calls of Verdict."""
+    found: set[str] = set()
+    for name, tree in trees().items():
+        if name.endswith("verdict.py"):
+            found |= {
+                key.value
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Dict)
+                for key, value in zip(node.keys, node.values, strict=True)
+                if isinstance(value, ast.Call) and isinstance(key, ast.Constant)
+                if isinstance(key.value, str)
+            }
+        for call in _calls(tree):
+            if _name(call.func) == "Verdict" and len(call.args) > 1 and (code := _literal(call.args[1])):
+                found.add(code)
+    return found
+
+
+def closed_lists() -> dict[str, list[str]]:
+    """Kind of word → the values that it must have a text for."""
+    return {
+        "phase": [item.value for item in lifecycle.Phase],
+        "outcome": [item.value for item in lifecycle.Outcome],
+        "sub-stage": [item.value for item in lifecycle.SubStage],
+        "unavailable": [item.value for item in resources.UnavailableReason],
+        "availability": [item.value for item in resources.Availability],
+        "class": [item.value for item in resources.DeviceClass],
+        "amount": [item.value for item in resources.DeviceClass],
+        "provenance": [item.value for item in resources.Provenance],
+        "engine": [item.value for item in resources.EngineKind],
+        "kind": [item.value for item in workloads.WorkloadKind],
+        "wait": sorted(set(reasons.WAIT_SLICE.values())),
+        "stage-time": list(lifecycle.STAGE_TIMES),
+        "check": [f"CK{number}" for number in range(1, 10)],
+    }
+
+
+def missing() -> list[str]:
+    """Codes without a text, sorted, each with the first place that needs it."""
+    found = error_codes()
+    lacking = [f"{code}  ({found.sites[code][0].where})" for code in found.codes() if not catalogue.has(code)]
+    lacking += [f"reason.{c.value}" for c in reasons.ReasonCode if not catalogue.has(f"reason.{c.value}")]
+    lacking += [f"verdict.{code}" for code in failure_codes() if not catalogue.has(f"verdict.{code}")]
+    lacking += [
+        f"word.{kind}.{value}"
+        for kind, values in closed_lists().items()
+        for value in values
+        if not catalogue.has(f"word.{kind}.{value}")
+    ]
+    return sorted(lacking)
+
+
+def _calls(tree: ast.Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Subscript):
+        return _name(node.value)
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _literal(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+if __name__ == "__main__":
+    print("\n".join(missing()))
