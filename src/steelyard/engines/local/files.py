@@ -101,12 +101,12 @@ def remove_tree(path: str) -> bool:
     depth costs neither recursion nor open files. What can't be removed (a mount) stays.
     """
     try:
-        parent = os.open(os.path.dirname(path), _FOLDER)
+        parent = _open_folder(os.path.dirname(path))
     except OSError:
         return not os.path.lexists(path)
     name = os.path.basename(path)
     try:
-        top = os.open(name, _FOLDER, dir_fd=parent)
+        top = _open_folder(name, parent)
     except FileNotFoundError:
         os.close(parent)
         return True
@@ -125,6 +125,18 @@ def remove_tree(path: str) -> bool:
     return True
 
 
+def _open_folder(name: str, folder: int | None = None) -> int:
+    """Opens a folder of ours, also one whose owner, a workload of this user, took its own rights away."""
+    fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        here = f"/proc/self/fd/{fd}"
+        if stat.S_IMODE(os.fstat(fd).st_mode) & 0o700 != 0o700:
+            os.chmod(here, 0o700)
+        return os.open(here, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    finally:
+        os.close(fd)
+
+
 def _unlink(name: str, folder: int) -> bool:
     try:
         os.unlink(name, dir_fd=folder)
@@ -134,21 +146,16 @@ def _unlink(name: str, folder: int) -> bool:
 
 
 def _empty(top: int) -> None:
-    os.fchmod(top, 0o700)
     prefix = f".gone-{os.urandom(8).hex()}-"
     moved = 0
     waiting = _clear(top)
     while waiting:
         name = waiting.pop()
+        inner = _open_folder(name, top)
         try:
-            inner = os.open(name, _FOLDER, dir_fd=top)
-        except PermissionError:
-            os.chmod(name, 0o700, dir_fd=top)
-            inner = os.open(name, _FOLDER, dir_fd=top)
-        try:
-            os.fchmod(inner, 0o700)
             for deeper in _clear(inner):
                 moved += 1
+                os.close(_open_folder(deeper, inner))  # to be moved, a folder must be writable itself
                 os.rename(deeper, f"{prefix}{moved}", src_dir_fd=inner, dst_dir_fd=top)
                 waiting.append(f"{prefix}{moved}")
         finally:
