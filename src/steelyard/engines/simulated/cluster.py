@@ -19,6 +19,7 @@ from steelyard.engines.simulated.life import Life
 from steelyard.engines.simulated.member import Attempt, Ending, Member, opening
 from steelyard.engines.simulated.outages import Outages
 from steelyard.engines.simulated.records import (
+    Born,
     Declared,
     Forgotten,
     Kept,
@@ -61,6 +62,7 @@ class SimulatedCluster:
 
     def __init__(self) -> None:
         self.time = 0
+        self.born: Born | None = None
         self.spec: SimulationSpec | None = None
         self.world = World(Layout({}), ())
         self.timeline = Timeline()
@@ -75,6 +77,7 @@ class SimulatedCluster:
         self._outages = Outages(self.world, self.timeline, self.sufferings, self.members, self._changed)
         self.life = Life(self.world, self.timeline, self.feed, self._outages.follow)
         self._acts: dict[type, Callable[..., None]] = {
+            Born: self._was_born,
             Declared: self._declared,
             Started: self._started,
             Refused: self._refused,
@@ -174,6 +177,9 @@ class SimulatedCluster:
 
     # -- what the records do ----------------------------------------------------------------------
 
+    def _was_born(self, record: Born) -> None:
+        self.born = record
+
     def _declared(self, record: Declared) -> None:
         spec = parse_simulation(json.loads(record.spec))
         self.spec = spec
@@ -186,12 +192,9 @@ class SimulatedCluster:
         for suffering in added:
             if suffering.strikes_by_time:
                 self._outages.schedule(suffering, self.sufferings.begins(suffering))
-        for presence in self.world.everything():
-            if presence.node not in self.world.layout.nodes:
-                member = self.members.get(presence.member_id)
-                if member is not None:
-                    self.life.lose(member, self.time)
-                self.world.leave(presence.member_id)
+        used = {presence.node for presence in self.world.everything()} | set(self._outages.hidden_nodes())
+        for node in sorted(used - set(self.world.layout.nodes)):
+            self._outages.empty(node, self.life, self.time)
         self.feed.lag(self.sufferings.any_of(FaultKind.LATE_REPLY, FaultKind.STALE))
         self.archive.document(record, [suffering.key for suffering in added])
 
@@ -296,7 +299,7 @@ class SimulatedCluster:
     def _relieve(self, suffering: Suffering) -> None:
         """A suffering is no longer declared: what it took away comes back, what it held comes free."""
         self._outages.relieve(suffering, self.life, self.time)
-        for member in [member for member in self._stuck.values() if member.stuck is suffering]:
+        for member in [member for member in self._stuck.values() if member.stuck == suffering]:
             del self._stuck[member.id]
             self.life.release(member, self.time)
 
@@ -325,8 +328,9 @@ class SimulatedCluster:
     def essence(self) -> list[Record]:
         """Records that lead to this state again, without the attempts of which nothing is left."""
         self.archive.settle(lambda attempt: self._lingers(attempt))
+        born = [self.born] if self.born is not None else []
         made = [Namespaced(0, name, project) for name, project in self.namespaces.items()]
-        return [*made, *self.archive.records(self.attempts.values())]
+        return [*born, *made, *self.archive.records(self.attempts.values())]
 
     def _lingers(self, attempt: Attempt) -> bool:
         declared = self.sufferings.declared

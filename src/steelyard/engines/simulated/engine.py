@@ -239,7 +239,7 @@ class SimulatedEngine:
             self._check_owner(record)
             self._state.apply(record)
         if journal.size() == 0:
-            journal.append(Born(self._now(), self.cluster))
+            self._record(Born(self._now(), self.cluster))
 
     def _check_owner(self, record: Record) -> None:
         if isinstance(record, Born) and record.cluster != self.cluster:
@@ -251,8 +251,7 @@ class SimulatedEngine:
         try:
             self._journal.flush()
             if self._journal.size() > self._shorten_at:
-                born = Born(self._state.time, self.cluster)
-                self._journal.rewrite([born, *self._state.essence()])
+                self._journal.rewrite(self._state.essence())
                 self._shorten_at = max(_SHORTEN_AT, 2 * self._journal.size())
         except OSError as error:
             # What is in memory is ahead of the file now; the next call reads the file anew.

@@ -27,7 +27,8 @@ class Feed:
             for member in self._members.values():
                 member.shown = member.observation()
         elif self._lagging and not lagging:
-            self._backlog.clear()
+            while self._backlog:
+                self.see(self._backlog[-1][0])
             for member in tuple(self._members.values()):
                 member.shown = None
                 self._show(member)

@@ -101,11 +101,13 @@ class Life:
             member.checkpoint = member.record.progress + at - (member.started_at or at)
             member.marks.append((at, "checkpoint"))
 
-    def hide(self, member: Member, at: int) -> None:
-        """Its node can't be reached any more: nobody sees what becomes of it."""
-        if member.phase is not MemberPhase.ENDED and member.hidden_at is None:
-            member.hidden_at = at
-            self._touch(member, at, always=True)
+    def hide(self, member: Member, at: int) -> bool:
+        """Its node can't be reached any more. False: it had ended, or can't be seen already."""
+        if member.phase is MemberPhase.ENDED or member.hidden_at is not None:
+            return False
+        member.hidden_at = at
+        self._touch(member, at, always=True)
+        return True
 
     def reveal(self, member: Member, at: int) -> None:
         """Its node is back: what became of it is seen, and it is told what it could not be told."""

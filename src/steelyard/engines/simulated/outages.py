@@ -30,6 +30,7 @@ class Outages:
         self._members = members
         self._changed = changed
         self._all: dict[str, Outage] = {}
+        self._hidden: dict[str, list[Member]] = {}  # by node; they may end and leave meanwhile
         self._count = 0
 
     def schedule(self, suffering: Suffering, at: int, targets: tuple[str, ...] | None = None) -> None:
@@ -63,9 +64,13 @@ class Outages:
             self._end(outage, life, at)
         return outage.steps[-1][0] if outage.steps else None
 
+    def hidden_nodes(self) -> list[str]:
+        """Nodes on which members can't be seen."""
+        return list(self._hidden)
+
     def relieve(self, suffering: Suffering, life: Life, at: int) -> None:
         """The suffering is no longer declared: what it took away comes back."""
-        for outage in [outage for outage in self._all.values() if outage.suffering is suffering]:
+        for outage in [outage for outage in self._all.values() if outage.suffering == suffering]:
             outage.steps.clear()
             self._end(outage, life, at)
 
@@ -77,8 +82,8 @@ class Outages:
         for target in outage.targets:
             if suffering.fault is FaultKind.NODE_LOST:
                 self._world.lose_node(target, outage.id)
-                for member in self._on_node(target):
-                    life.hide(member, at)
+                here = self._on_node(target)
+                self._hidden.setdefault(target, []).extend(m for m in here if life.hide(m, at))
             else:
                 self._world.lose_device(target, outage.id)
                 if suffering.kills:
@@ -110,8 +115,12 @@ class Outages:
 
     def _gone(self, node: str, outage: Outage, life: Life, at: int) -> None:
         self._world.node_gone(node, outage.id)
+        self.empty(node, life, at)
+
+    def empty(self, node: str, life: Life, at: int) -> None:
+        """The node is gone, and all that was on it."""
         self._changed(node)
-        for member in self._on_node(node):
+        for member in (*self._hidden.pop(node, ()), *self._on_node(node)):
             life.lose(member, at)
         for presence in self._world.on_node(node):
             self._world.leave(presence.member_id)
@@ -127,7 +136,7 @@ class Outages:
             self._world.return_device(target, outage.id)
             self._changed(target.partition("/")[0])
             if outage.suffering.fault is FaultKind.NODE_LOST and not self._world.is_lost(target):
-                for member in self._on_node(target):
+                for member in self._hidden.pop(target, ()):
                     life.reveal(member, at)
 
     def _on_node(self, node: str) -> list[Member]:

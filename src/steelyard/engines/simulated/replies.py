@@ -15,7 +15,6 @@ class Replies:
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
-        self._seen = 0
         self._again: Observation | None = None
         self._held: Observation | None = None
         self._overtaken = False
@@ -38,14 +37,16 @@ class Replies:
                 raise EngineUnavailable("engine-reply-lost", cluster=self._cluster, call=call)
 
     def seen_until(self, sufferings: Sufferings, at: int) -> int:
-        """Up to which time an observation made now sees; never goes back."""
+        """Up to which time an observation made now sees.
+
+        It never goes back, not even for another observer: whatever was before a suffering began was seen.
+        """
         seen = at
         for suffering in sufferings.holding(FaultKind.LATE_REPLY, at):
-            seen = min(seen, at - suffering.delay)
+            seen = min(seen, max(sufferings.begins(suffering), at - suffering.delay))
         for suffering in sufferings.holding(FaultKind.STALE, at):
             seen = min(seen, sufferings.begins(suffering))
-        self._seen = max(self._seen, seen)
-        return self._seen
+        return seen
 
     def waiting(self) -> Observation | None:
         """An earlier observation that is delivered instead of a new one."""
