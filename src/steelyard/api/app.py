@@ -1,0 +1,65 @@
+"""The REST API as one app: routers from a list, a credential before every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+
+import anyio.to_thread
+from fastapi import APIRouter, Depends, FastAPI
+
+from steelyard import __version__
+from steelyard.api import health, objects, problems, sessions, tokens, users, version
+from steelyard.api.auth import identify
+from steelyard.api.context import Services
+from steelyard.api.edge import Edge
+from steelyard.model.ids import render
+
+#: Answer without a credential; `auth.OPEN_ROUTES` names every route of theirs.
+OPEN_ROUTERS: list[APIRouter] = [health.router, sessions.open_router]
+#: A module a noun.
+ROUTERS: list[APIRouter] = [
+    sessions.router,
+    users.router,
+    tokens.router,
+    objects.router,
+    version.router,
+]
+_ABOUT = "Steelyard's REST API. Times are integer microseconds UTC. Descriptions here are in English."
+
+
+def create_app(services: Services, *, more: list[APIRouter] | None = None) -> FastAPI:
+    """The app over its services. `more` routers also stand behind the credential."""
+    app = FastAPI(
+        title="Steelyard",
+        version=__version__,
+        description=_ABOUT,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan(services.threads),
+    )
+    app.state.services = services
+    problems.install(app)
+    for router in OPEN_ROUTERS:
+        app.include_router(router)
+    for router in [*ROUTERS, *(more or [])]:
+        app.include_router(router, dependencies=[Depends(identify)])
+    app.add_middleware(Edge, new_id=partial(_request_id, services))
+    return app
+
+
+def _request_id(services: Services) -> str:
+    return render("request", services.store.ids.next())
+
+
+def _lifespan(threads: int) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Bounds the threads that answer requests, so that they never outnumber the database's connections."""
+
+    @asynccontextmanager
+    async def running(_app: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = threads
+        yield
+
+    return running

@@ -1,0 +1,66 @@
+"""What the routes are given: one container of services an app, and what belongs to one request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from steelyard.engines.port import Engine
+from steelyard.evidence.leaf import Origin
+from steelyard.locale import negotiate
+from steelyard.services.sessions import Logins, Principals
+from steelyard.services.workloads import Desk
+from steelyard.store.store import Store
+
+
+@dataclass(slots=True)
+class Services:
+    """Everything that routes call. `engines` serves logs only; `extra` is for routers of other rooms."""
+
+    store: Store
+    principals: Principals
+    logins: Logins
+    desk: Desk | None = None
+    engines: Mapping[str, Engine] = field(default_factory=dict)
+    signer: Any = None  # the log's signing key
+    threads: int = 16  # that answer requests; fewer than the database has connections
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def now(self) -> Callable[[], int]:
+        """The clock, µs UTC."""
+        return self.store.now
+
+    @staticmethod
+    def over(store: Store, **more: Any) -> Services:
+        """Services of a store, with what signs in and the rest as given."""
+        return Services(store, Principals(store), Logins(store), **more)
+
+
+def services_of(request: Request) -> Services:
+    """The app's services."""
+    found: Services = request.app.state.services
+    return found
+
+
+def language_of(request: Request) -> str:
+    """The reader's language by Accept-Language."""
+    return negotiate(request.headers.get("accept-language"))
+
+
+def request_id_of(request: Request) -> str:
+    """The request's id, as in its answer's X-Request-Id."""
+    return str(request.scope.get("steelyard.request_id", ""))
+
+
+def origin_of(request: Request) -> Origin:
+    """Where a change comes from, for its leaves. Addresses are confidential and not kept here."""
+    return Origin(request_id=request_id_of(request) or None)
+
+
+ServicesDep = Annotated[Services, Depends(services_of)]
+LanguageDep = Annotated[str, Depends(language_of)]
+OriginDep = Annotated[Origin, Depends(origin_of)]

@@ -1,0 +1,101 @@
+"""The edge of the app: every request gets an id, a bounded body, and answers that are not cached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+
+import anyio.to_thread
+from fastapi import Request
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from steelyard.api import problems
+from steelyard.api.bodies import check_json, largest
+from steelyard.model.errors import InvalidError
+
+REQUEST_ID = "steelyard.request_id"
+BODY_DIGEST = "steelyard.body_digest"
+_SMALL = 64 * 1024
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Edge:
+    """ASGI middleware around the whole app. `new_id` renders a request id."""
+
+    def __init__(self, app: ASGIApp, new_id: Callable[[], str]) -> None:
+        self._app = app
+        self._new_id = new_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope[REQUEST_ID] = self._new_id()
+        sending = _with_headers(send, scope[REQUEST_ID])
+        try:
+            if scope["method"] not in _SAFE:
+                receive = await _checked_body(scope, receive)
+        except InvalidError as error:
+            await problems.answer(Request(scope), error)(scope, receive, sending)
+            return
+        await self._app(scope, receive, sending)
+
+
+def _with_headers(send: Send, request_id: str) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = request_id
+            headers.setdefault("Cache-Control", "no-store")
+            headers.setdefault("X-Content-Type-Options", "nosniff")
+        await send(message)
+
+    return sending
+
+
+async def _checked_body(scope: Scope, receive: Receive) -> Receive:
+    """Reads the body whole, checks it, and hands it on. Raises InvalidError."""
+    headers = Headers(scope=scope)
+    most = largest(scope["path"])
+    declared = headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > most:
+        raise InvalidError("body-too-large", most=most)
+    body = await _read(receive, most)
+    scope[BODY_DIGEST] = sha256(body).hexdigest()
+    if body and "json" in headers.get("content-type", "json"):
+        if len(body) <= _SMALL:
+            check_json(body)
+        else:
+            await anyio.to_thread.run_sync(check_json, body)
+    return _replayed(body, receive)
+
+
+async def _read(receive: Receive, most: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b"".join(parts)
+        part = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise InvalidError("body-too-large", most=most)
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

@@ -1,0 +1,111 @@
+"""Errors as RFC 9457 problems: code and parameters of the error, its sentence in the reader's language."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from steelyard.api.context import language_of, request_id_of
+from steelyard.locale import error_text, problem_title, reason_text
+from steelyard.model.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    Param,
+    RefusedError,
+    SteelyardError,
+    UnauthenticatedError,
+    UnavailableError,
+)
+from steelyard.services.reasons import reason_view
+
+MEDIA_TYPE = "application/problem+json"
+STATUS: dict[type[SteelyardError], int] = {
+    InvalidError: 400,
+    UnauthenticatedError: 401,
+    ForbiddenError: 403,
+    NotFoundError: 404,
+    ConflictError: 409,
+    RefusedError: 422,
+    UnavailableError: 503,
+}
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+_OF_STATUS = {404: "route-unknown", 405: "method-not-allowed", 413: "body-too-large"}
+#: Errors of a status of their own.
+_STATUS_OF_CODE = {"body-too-large": 413}
+_log = structlog.get_logger("steelyard.api")
+
+
+def status_of(error: SteelyardError) -> int:
+    """The HTTP status of an error."""
+    if error.code in _STATUS_OF_CODE:
+        return _STATUS_OF_CODE[error.code]
+    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
+
+
+def problem(
+    code: str, params: dict[str, Param], status: int, lang: str, request_id: str, reasons: Any = ()
+) -> JSONResponse:
+    """The answer for one error."""
+    body: dict[str, Any] = {
+        "type": f"urn:steelyard:error:{code}",
+        "title": problem_title(status, lang),
+        "status": status,
+        "detail": error_text(code, params, lang, reasons),
+        "code": code,
+        "params": params,
+        "request_id": request_id,
+    }
+    if reasons:
+        body["reasons"] = [{**reason_view(reason), "text": reason_text(reason, lang)} for reason in reasons]
+    if params.get("refusal") is not None:
+        body["refusal"] = params["refusal"]
+    return JSONResponse(body, status, headers=_HEADERS.get(status), media_type=MEDIA_TYPE)
+
+
+def answer(request: Request, error: SteelyardError) -> JSONResponse:
+    """The answer to a request that met one of our errors."""
+    reasons = error.reasons if isinstance(error, RefusedError) else ()
+    lang, request_id = language_of(request), request_id_of(request)
+    return problem(error.code, error.params, status_of(error), lang, request_id, reasons)
+
+
+def install(app: FastAPI) -> None:
+    """Make the app answer every error with a problem."""
+    app.add_exception_handler(SteelyardError, _steelyard)
+    app.add_exception_handler(RequestValidationError, _validation)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+def _steelyard(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, SteelyardError)
+    return answer(request, error)
+
+
+def _validation(request: Request, error: Exception) -> JSONResponse:
+    """The first thing that pydantic found, without what was given (it may be long or secret)."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    path = ".".join(str(part) for part in first["loc"] if part != "body")[:200]
+    return answer(request, InvalidError("request-invalid", path=path, problem=str(first["type"])[:60]))
+
+
+def _http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    code = _OF_STATUS.get(error.status_code, "request-failed")
+    lang, request_id = language_of(request), request_id_of(request)
+    return problem(code, {}, error.status_code, lang, request_id)
+
+
+def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+    """The edge of a request: what nobody foresaw is logged with the request's id and told without detail."""
+    request_id = request_id_of(request)
+    _log.error("request failed", request_id=request_id, path=request.url.path, exc_info=error)
+    return problem("internal-error", {}, 500, language_of(request), request_id)
