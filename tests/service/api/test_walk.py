@@ -1,0 +1,92 @@
+"""Every route with every role: who is let in, who is told that it may not, to whom it is not there.
+
+A route that stands in no row of the table fails the test, so that none is ever added without a thought.
+`nobody` has an account and no binding; the last column is somebody without a credential.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from steelyard.api.auth import OPEN_ROUTES
+from tests.service.api.conftest import ApiHouse
+from tests.support.stores import doc
+
+WHO = ["admin", "aud", "ann", "vic", "bob", "nob"]
+ALL = [200] * 6
+ADMIN = [200, 403, 403, 403, 403, 403]
+TEAM = {"documents": [doc("Team", "walk")]}
+NO_TOKEN = "cr_0000000000000"
+
+# route, concrete address, body, status for admin, auditor, member, viewer, member of another project, nobody
+Row = tuple[str, str, Any, list[int]]
+TABLE: list[Row] = [
+    ("GET /v1/me", "/v1/me", None, ALL),
+    ("GET /v1/users", "/v1/users", None, ALL),
+    ("POST /v1/users", "/v1/users?dry_run=true", {"name": "zed"}, ADMIN),
+    ("POST /v1/users/{name}/password", "/v1/users/bob/password", {"new": "a-long-password"}, ADMIN),
+    ("POST /v1/users/{name}/disable", "/v1/users/zoe/disable", None, [404, *ADMIN[1:]]),
+    ("GET /v1/tokens", "/v1/tokens", None, ALL),
+    ("POST /v1/tokens", "/v1/tokens", {"name": "x"}, [201] * 6),
+    ("DELETE /v1/tokens/{token_id}", f"/v1/tokens/{NO_TOKEN}", None, [404] * 6),
+    ("POST /v1/objects:apply", "/v1/objects:apply?dry_run=true", TEAM, ADMIN),
+    ("GET /v1/objects:export", "/v1/objects:export", None, ALL),
+    ("GET /v1/objects", "/v1/objects", None, ALL),
+    ("GET /v1/objects/{kind}/{name}", "/v1/objects/Project/vision", None, [200, 200, 200, 200, 404, 404]),
+    (
+        "GET /v1/objects/{kind}/{name}/history",
+        "/v1/objects/Project/vision/history",
+        None,
+        [200, 200, 200, 200, 404, 404],
+    ),
+    ("DELETE /v1/objects/{kind}/{name}", "/v1/objects/Quota/vision?dry_run=true", None, ADMIN),
+    ("GET /v1/version", "/v1/version", None, ALL),
+    ("GET /v1/openapi.json", "/v1/openapi.json", None, ALL),
+    ("DELETE /v1/sessions/current", "/v1/sessions/current", None, [204] * 6),
+]
+
+
+def routes(app: FastAPI) -> list[tuple[str, str]]:
+    """(method, path template) of everything that answers."""
+    return sorted(_walk(app.routes))
+
+
+def _walk(served: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """Routers are included flat by older versions of the framework and as one route each by newer ones."""
+    for route in served:
+        if hasattr(route, "original_router"):
+            yield from _walk(route.original_router.routes)
+        else:
+            yield from ((method, route.path) for method in sorted(route.methods))
+
+
+def test_every_route_stands_in_the_table(house: ApiHouse) -> None:
+    known = {row[0] for row in TABLE}
+    served = {f"{method} {path}" for method, path in routes(house.app) if (method, path) not in OPEN_ROUTES}
+    assert known == served
+
+
+def test_nothing_but_the_open_routes_answers_without_a_credential(house: ApiHouse) -> None:
+    nobody, wrong = house.as_(None), {"Authorization": "Bearer sy_" + "a" * 43}
+    guarded = [route for route in routes(house.app) if route not in OPEN_ROUTES]
+    assert len(guarded) >= len(TABLE)
+    for method, path in guarded:
+        for headers in ({}, wrong, {"Authorization": "Basic YTpi"}, {"Authorization": "Bearer "}):
+            answer = nobody(method, path, **headers)
+            assert answer.status_code == 401, (method, path)
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.requirement("I2", "I6")
+def test_every_role_gets_from_every_route_what_the_table_says(house: ApiHouse) -> None:
+    wrong = []
+    for route, address, body, expected in TABLE:
+        method = route.partition(" ")[0]
+        got = [house.as_(name)(method, address, body).status_code for name in WHO]
+        if got != expected:
+            wrong.append((route, got, expected))
+    assert wrong == []
