@@ -8,6 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steelyard.model.policy import PreemptionRule
 from steelyard.model.workloads import Shape
 from steelyard.scheduling import QuotaTree, Snapshot, decide, hard_limit
 from steelyard.scheduling.decisions import Decisions
@@ -21,6 +22,7 @@ from tests.unit.scheduling.build import (
     node,
     nominal,
     org_tree,
+    placed,
     policy,
     queue_tree,
     request,
@@ -29,6 +31,7 @@ from tests.unit.scheduling.build import (
 )
 
 SECOND = 1_000_000
+NO_PREEMPTION = policy(preemption=PreemptionRule(within_queue=False))
 FLAVORS = {"c1": ("a100", "npu-x"), "c2": ("b200", "npu-y")}
 
 
@@ -97,12 +100,39 @@ def worlds(draw: st.DrawFn, fractions: bool = True) -> Snapshot:
     return snapshot(draw(clusters()), *groups, **trees(draw))
 
 
-@given(worlds())
+@st.composite
+def contended(draw: st.DrawFn) -> Snapshot:
+    """Nodes of one cluster that fill up soon: much of it can start, and much of it is worth evicting."""
+    views = [
+        node(number, gpus=4, cpu=8000, flavor=draw(st.sampled_from(["a100", "h100"])))
+        for number in range(1, draw(st.integers(1, 3)) + 1)
+    ]
+    number, groups = iter(range(1, 1000)), []
+    for index in range(draw(st.integers(3, 8))):
+        each = shape(
+            f"s{index}",
+            request(gpu=draw(st.sampled_from([1000, 2000, 4000])), cpu=draw(st.sampled_from([500, 2000]))),
+            count=draw(st.sampled_from([1, 1, 2])), queue=draw(st.sampled_from(["q", "q", "r"])),
+            project=draw(st.sampled_from(["p", "o"])), priority=draw(st.integers(0, 2)),
+        )
+        groups.append(group(each, *(item(next(number)) for _ in range(draw(st.integers(1, 4))))))
+    limits = {}
+    if draw(st.booleans()):
+        owned, borrowing = draw(st.sampled_from([4000, 6000])), draw(st.sampled_from([None, 0, 2000]))
+        limits = nominal("q", "gpu", owned, borrowing)
+        limits |= nominal("r", "gpu", 2000, None, draw(st.sampled_from([None, 0])))
+    org = {("p", "gpu"): hard_limit("p", "gpu", 6000)} if draw(st.booleans()) else {}
+    return snapshot(
+        views, *groups, queues=queue_tree(limits, ("q", "r")), organisation=org_tree(org, ("p", "o"))
+    )
+
+
+@given(worlds() | contended())
 def test_every_answer_keeps_the_invariants(world: Snapshot) -> None:
     check_answer(world, decide(world, POLICY, NOW))
 
 
-@given(worlds())
+@given(worlds() | contended())
 def test_deciding_again_after_applying_places_nothing_more(world: Snapshot) -> None:
     first = decide(world, POLICY, NOW)
     again = decide(world.apply(first), POLICY, NOW)
@@ -110,7 +140,7 @@ def test_deciding_again_after_applying_places_nothing_more(world: Snapshot) -> N
         assert not again.changes_state
 
 
-@given(worlds(), st.randoms(use_true_random=False))
+@given(worlds() | contended(), st.randoms(use_true_random=False))
 def test_the_order_of_mappings_and_groups_changes_nothing(world: Snapshot, chance: random.Random) -> None:
     first = decide(world, POLICY, NOW)
     applied = world.apply(first)
@@ -151,11 +181,14 @@ def shuffled(world: Snapshot, chance: random.Random) -> Snapshot:
 
 
 @settings(deadline=None, max_examples=60)
-@given(worlds(fractions=False), st.data())
+@given(contended() | worlds(fractions=False), st.data())
 def test_runs_of_many_cycles_keep_the_invariants_and_lose_nobody(
     world: Snapshot, data: st.DataObject
 ) -> None:
-    """Work arrives, runs, ends and is preempted; every attempt waits, holds, runs or has ended."""
+    """Work arrives, runs, ends, is preempted, cancelled; nodes are cordoned and come back.
+
+    Every attempt waits, has a hold, runs or has ended, and is never two of these.
+    """
     everybody = {head.attempt_id for g in world.pending for head in g.heads}
     held_back, gone = list(world.pending), set()
     world = replace(world, pending=())
@@ -163,6 +196,8 @@ def test_runs_of_many_cycles_keep_the_invariants_and_lose_nobody(
         now = NOW + step * SECOND
         arrived = [held_back.pop() for _ in range(data.draw(st.integers(0, len(held_back))))]
         world = replace(world, pending=(*world.pending, *arrived), last_looked={})
+        world, cancelled = disturbed(world, data)
+        gone |= cancelled
         world = check_answer(world, decide(world, POLICY, now))
         stopping = [attempt for attempt, run in world.running.items() if run.stopping]
         others = [attempt for attempt, run in world.running.items() if not run.stopping]
@@ -176,8 +211,22 @@ def test_runs_of_many_cycles_keep_the_invariants_and_lose_nobody(
     assert sum(len(part) for part in parts) == len(everybody)
 
 
+def disturbed(world: Snapshot, data: st.DataObject) -> tuple[Snapshot, set[int]]:
+    """A preemptor is cancelled or a node cordoned (or taken back) now and then; who left by it."""
+    cancelled = set()
+    for attempt, hold in sorted(world.holds.items()):
+        if data.draw(st.integers(0, 3)) == 0:
+            world = replace(world, holds={**world.holds, attempt: replace(hold, alive=False)})
+            cancelled.add(attempt)
+    for number, view in world.nodes.items():
+        if data.draw(st.integers(0, 7)) == 0:
+            turned = replace(view, schedulable=not view.schedulable)
+            world = replace(world, nodes={**world.nodes, number: turned})
+    return world, cancelled
+
+
 @settings(deadline=None, max_examples=60)
-@given(worlds(fractions=False))
+@given(contended())
 def test_every_hold_is_honoured_exactly_where_it_was_planned(world: Snapshot) -> None:
     """S-18 for any snapshot: high priorities come late, their victims end one by one."""
     late = [each for each in world.pending if each.shape.priority == 2]
@@ -196,6 +245,24 @@ def test_every_hold_is_honoured_exactly_where_it_was_planned(world: Snapshot) ->
             assert placement.members == planned[placement.attempt_id]
         world = check_answer(replace(world, pending=()), decisions)
     assert world.holds == {}
+
+
+@settings(deadline=None)
+@given(contended())
+def test_no_victim_of_a_lone_preemptor_could_have_been_spared(world: Snapshot) -> None:
+    """The set of victims is minimal: with any one of them kept, the preemptor would not start."""
+    late = [each for each in world.pending if each.shape.priority == 2][:1]
+    first = tuple(each for each in world.pending if each.shape.priority < 2)
+    world = replace(world, pending=first)
+    world = world.apply(decide(world, POLICY, NOW - SECOND))
+    alone = tuple(group(each.shape, each.heads[0]) for each in late)
+    world = replace(world, last_looked={}, pending=alone)
+    decisions = decide(world, POLICY, NOW)
+    victims = {eviction.attempt_id for eviction in decisions.evictions}
+    for hold in decisions.holds:
+        for kept in victims:
+            assert placed(decide(ended(world, *(victims - {kept})), NO_PREEMPTION, NOW)) == []
+        assert placed(decide(ended(world, *victims), NO_PREEMPTION, NOW)) == [hold.attempt_id]
 
 
 def test_every_waiting_workload_has_a_reason_within_one_cycle() -> None:

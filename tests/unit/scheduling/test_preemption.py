@@ -112,6 +112,13 @@ def test_whoever_may_stay_after_all_stays() -> None:
     check_answer(base, decisions)
 
 
+def test_a_small_victim_that_a_larger_one_makes_needless_stays() -> None:
+    base = started(snapshot([node(1, gpus=4)]), group(shape("three", request(gpu=3000)), item(1)))
+    base = started(base, group(LOW, item(2)), at=NOW - SECOND)
+    base = waiting(base, group(shape("high", request(gpu=3000), priority=10), item(50)))
+    assert [eviction.attempt_id for eviction in decide(base, POLICY, NOW).evictions] == [1]
+
+
 def test_no_victim_could_be_spared() -> None:
     base = waiting(full(gpus=4, nodes=2), group(shape("high", request(gpu=3000), priority=10), item(50)))
     decisions = decide(base, POLICY, NOW)
