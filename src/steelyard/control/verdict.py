@@ -38,6 +38,7 @@ ENGINE_RULES: dict[str, FailureRule] = {
     "start-refused": FailureRule("launch", "infrastructure", "platform", "look-at-cluster"),
     "start-timeout": FailureRule("launch", "infrastructure", "platform", "look-at-cluster"),
     "oom-killed": FailureRule("application", "business", "submitter", "ask-more-memory"),
+    "supervisor-lost": FailureRule("infrastructure", "infrastructure", "platform", "retry"),
     "node-lost": FailureRule("infrastructure", "infrastructure", "platform", "retry"),
     "device-lost": FailureRule("infrastructure", "infrastructure", "platform", "retry"),
 }

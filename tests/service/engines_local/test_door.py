@@ -99,7 +99,7 @@ def test_an_unserved_request_says_so_and_the_link_goes_on(engine: LocalEngine, t
     link = Link(Layout(str(tmp_path / "data")), "in_link")
     with pytest.raises(EngineUnavailable) as caught:
         link.ask("no-such-operation")
-    assert caught.value.code == "request-invalid"
+    assert (caught.value.code, caught.value.params["reason"]) == ("runner-refused", "request-invalid")
     assert link.ask("running") == []
     link.close()
 

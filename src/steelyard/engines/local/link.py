@@ -115,7 +115,8 @@ class Link:
             if reply.get("id") == self._number:  # an older one answers a request given up before
                 break
         if not reply["ok"]:
-            raise EngineUnavailable(str(reply["code"]), text=str(reply["text"])[:300])
+            why, said = str(reply["code"]), str(reply["text"])[:300]
+            raise EngineUnavailable("runner-refused", reason=why, text=said)
         return reply["result"]
 
     def _line(self, sock: socket.socket) -> bytes:
