@@ -5,12 +5,53 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from steelyard.model.policy import UNBOUNDED
+from steelyard.identity.authorise import authorise, scope
+from steelyard.model.organisation import Principal, Scope, Verb
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, UNBOUNDED
 from steelyard.scheduling.quota import QuotaTree, Usage, available, potential, shown
+from steelyard.services.policy import quota_trees
+from steelyard.store.declared import current
+from steelyard.store.declared_scope import visible_keys
+from steelyard.store.live import usage_counters
+from steelyard.store.store import Store
+from steelyard.store.workloads import count_live
 
 Json = dict[str, Any]
 Counts = Mapping[str, Mapping[str, int]]  # node → phase → live workloads
 _PENDING = ("held", "queued", "reserved")
+
+
+def queue_page(store: Store, principal: Principal) -> list[Json]:
+    """Cohorts and queues to which the principal's projects are led, with its own live workloads."""
+    authorise(principal, Verb.VIEW, "queue")
+    return _page(store, principal, QUEUE_TREE)
+
+
+def quota_page(store: Store, principal: Principal) -> list[Json]:
+    """The organisation as far as the principal sees it, with what it uses of its quota."""
+    authorise(principal, Verb.VIEW, "quota")
+    return _page(store, principal, ORG_TREE)
+
+
+def _page(store: Store, principal: Principal, name: str) -> list[Json]:
+    seen = scope(principal, Verb.VIEW, "queue")
+    with store.read() as view:
+        tree = quota_trees(view)[name]
+        usage = usage_counters(view).get(name, {})
+        specs = {row.key: row.spec for row in current(view, Scope.system())}
+        live = count_live(view, seen)
+    keys = visible_keys(specs, seen)
+    counts: dict[str, dict[str, int]] = {}
+    for (queue, project, namespace, phase), number in live.items():
+        nodes = (queue,) if name == QUEUE_TREE else (f"project/{project}", f"namespace/{namespace}")
+        for node in nodes:
+            phases = counts.setdefault(node, {})
+            phases[phase] = phases.get(phase, 0) + number
+    return [node for node in tree_views(tree, usage, counts) if _key(node) in keys]
+
+
+def _key(node: Json) -> tuple[str, str]:
+    return str(node["kind"]).capitalize(), str(node["name"])
 
 
 def tree_views(tree: QuotaTree, usage: Usage, counts: Counts) -> list[Json]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, func, select
 
 from steelyard.evidence.leaf import Head
-from steelyard.evidence.merkle import TileProofReader
+from steelyard.evidence.merkle import Frontier, TileProofReader
 from steelyard.store import tables as t
 
 
@@ -36,6 +36,17 @@ def bodies(connection: Connection, start: int, end: int) -> Iterator[bytes]:
     query = select(t.leaf.c.body).where(t.leaf.c.seq >= start, t.leaf.c.seq < end).order_by(t.leaf.c.seq)
     for (body,) in connection.execution_options(yield_per=2000).execute(query):
         yield bytes(body)
+
+
+def leaf_hash(connection: Connection, seq: int) -> bytes:
+    """The stored hash of a leaf."""
+    return bytes(connection.execute(select(t.leaf.c.hash).where(t.leaf.c.seq == seq)).scalar_one())
+
+
+def log_row(connection: Connection) -> tuple[int, Frontier]:
+    """Size and frontier as the log row has them."""
+    row = connection.execute(select(t.log.c.size, t.log.c.frontier).where(t.log.c.id == 1)).one()
+    return row.size, Frontier.from_bytes(row.size, bytes(row.frontier))
 
 
 def log_size(connection: Connection) -> int:

@@ -100,19 +100,14 @@ def get_workload(connection: Connection, scope: Scope, workload_id: int) -> Reco
     return None if row is None else record(row)
 
 
-def count_by_phase(
-    connection: Connection, scope: Scope, queue: str | None = None
-) -> dict[tuple[str, str], int]:
-    """Live workloads by (queue, phase)."""
+def count_live(connection: Connection, scope: Scope) -> dict[tuple[str, str, str, str], int]:
+    """Live workloads by (queue, project, namespace, phase)."""
     w = t.workload.c
+    keys = (w.queue, w.project, w.namespace, w.phase)
     query = (
-        select(w.queue, w.phase, func.count())
-        .where(visible(w.project, scope), w.phase != "finished")
-        .group_by(w.queue, w.phase)
+        select(*keys, func.count()).where(visible(w.project, scope), w.phase != "finished").group_by(*keys)
     )
-    if queue is not None:
-        query = query.where(w.queue == queue)
-    return {(row[0], row[1]): row[2] for row in connection.execute(query)}
+    return {(row[0], row[1], row[2], row[3]): row[4] for row in connection.execute(query)}
 
 
 def names_of(connection: Connection, scope: Scope, ids: Collection[int]) -> dict[int, Record]:

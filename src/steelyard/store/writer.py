@@ -66,6 +66,11 @@ class Writer:
         """The log as last committed by this server."""
         return self._state
 
+    @property
+    def last_ts(self) -> int:
+        """The time of the newest leaf, µs UTC."""
+        return self._last_ts
+
     def start(self) -> None:
         """Begin to take units."""
         self._thread.start()

@@ -12,10 +12,10 @@ from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.reasons import Holder, Reason
 from steelyard.services.policy import quota_trees
-from steelyard.services.queues import tree_views
+from steelyard.services.queues import queue_page, quota_page, tree_views
 from steelyard.services.reasons import scoped_reason
 from steelyard.services.workloads import Desk, explain_workload, list_page, submit
-from steelyard.store.workloads import WorkloadFilter, count_by_phase
+from steelyard.store.workloads import WorkloadFilter, count_live
 from tests.support.stores import Clock
 from tests.support.worlds import ANN, BOB, EVE, ROOT, workload
 
@@ -109,9 +109,24 @@ def test_holders_of_other_projects_are_nameless_and_their_amount_stays() -> None
 def test_counts_are_within_the_scope(desk: Desk) -> None:
     submit(desk, ANN, workload("a"))
     submit(desk, BOB, workload("b", "speech-dev"))
+    mine = ("main", "vision", "vision-dev", "queued")
     with desk.store.read() as view:
-        assert count_by_phase(view, Scope.system()) == {("main", "queued"): 2}
-        assert count_by_phase(view, scope(ANN, Verb.VIEW, "workload")) == {("main", "queued"): 1}
+        assert sum(count_live(view, Scope.system()).values()) == 2
+        assert count_live(view, scope(ANN, Verb.VIEW, "workload")) == {mine: 1}
+
+
+def test_queues_and_quotas_are_shown_as_far_as_the_reader_sees(desk: Desk) -> None:
+    submit(desk, ANN, workload("a"))
+    submit(desk, BOB, workload("b", "speech-dev"))
+    (queue,) = queue_page(desk.store, ANN)
+    assert (queue["name"], queue["kind"], queue["pending"]) == ("main", "queue", 1)
+    assert [node["node"] for node in quota_page(desk.store, ANN)] == [
+        "team/alpha",
+        "project/vision",
+        "namespace/vision-dev",
+    ]
+    every = {node["node"]: node["pending"] for node in quota_page(desk.store, ROOT)}
+    assert every["project/speech"] == every["namespace/vision-dev"] == 1
 
 
 def test_the_trees_show_what_is_owned_used_and_could_be(desk: Desk) -> None:
