@@ -30,7 +30,7 @@ def identify(request: Request, _described: Annotated[object, Depends(_scheme)] =
     return found
 
 
-def principal(found: Annotated[Identified, Depends(identify)]) -> Principal:
+async def principal(found: Annotated[Identified, Depends(identify)]) -> Principal:
     """Who asks."""
     return found.principal
 

@@ -61,6 +61,19 @@ def origin_of(request: Request) -> Origin:
     return Origin(request_id=request_id_of(request) or None)
 
 
-ServicesDep = Annotated[Services, Depends(services_of)]
-LanguageDep = Annotated[str, Depends(language_of)]
-OriginDep = Annotated[Origin, Depends(origin_of)]
+# Dependencies that never block are coroutines: each plain function would cost a change of thread.
+async def _services(request: Request) -> Services:
+    return services_of(request)
+
+
+async def _language(request: Request) -> str:
+    return language_of(request)
+
+
+async def _origin(request: Request) -> Origin:
+    return origin_of(request)
+
+
+ServicesDep = Annotated[Services, Depends(_services)]
+LanguageDep = Annotated[str, Depends(_language)]
+OriginDep = Annotated[Origin, Depends(_origin)]

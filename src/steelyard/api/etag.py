@@ -12,7 +12,7 @@ from steelyard.model.errors import InvalidError
 _FORM = re.compile(r'(?:W/)?"?([0-9]{1,18})"?')
 
 
-def if_match(
+async def if_match(
     if_match: Annotated[str | None, Header(description='The version that is meant, e.g. `"3"`')] = None,
 ) -> int | None:
     """The version that the caller means; None where it names none (or `*`). Raises InvalidError."""

@@ -18,7 +18,7 @@ from steelyard.services.idempotency import Once, Recorded
 MAX_KEY = 200
 
 
-def once(
+async def once(
     request: Request,
     principal: PrincipalDep,
     idempotency_key: Annotated[str | None, Header(description="Any text of your own, once a request")] = None,

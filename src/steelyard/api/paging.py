@@ -25,7 +25,7 @@ class Page:
     limit: int
 
 
-def page(
+async def page(
     cursor: Annotated[str | None, Query(max_length=MAX_CURSOR, description="next_cursor of a page")] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 50,
 ) -> Page:
