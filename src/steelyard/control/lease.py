@@ -23,6 +23,8 @@ class Lease:
     def __init__(self, store: Store, holder: str) -> None:
         self._store = store
         self._holder = holder
+        # an embedded server has its folder's lock: whoever held the lease before is dead
+        self._alone = not store.shared
         self._epoch: int | None = None
         self._renew_at = 0.0
 
@@ -35,7 +37,7 @@ class Lease:
         now = self._store.now()
         if found is not None and found.holder == self._holder and found.epoch == self._epoch:
             self._renew(now)
-        elif found is None or found.expires_at <= now:
+        elif found is None or found.expires_at <= now or self._alone:
             self._take(now, None if found is None else found.epoch)
         else:
             self._epoch = None

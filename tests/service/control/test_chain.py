@@ -1,0 +1,90 @@
+"""The chain on a virtual clock: request, queue, run, failure, release, usage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from steelyard.model.units import SECOND
+from steelyard.store.database import sqlite_url
+from tests.support.house import House
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """A control plane with two simulated clusters."""
+    made = House(sqlite_url(tmp_path), tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.requirement("D1", "D13", "G4", "G7")
+def test_a_workload_goes_the_whole_way_and_its_stages_tile(house: House) -> None:
+    workload = house.submit("train")
+    house.run_dry()
+    page = house.show(workload)
+    attempt = page["attempts"][-1]
+    assert (page["phase"], page["outcome"]) == ("finished", "succeeded")
+    assert attempt["receipt"]["state"] == "confirmed"
+    assert attempt["receipt"]["signals"] == {"control": "ended", "ledger": "closed", "probe": "free"}
+    spans = [(w["t0"], w["t1"]) for w in attempt["waits"]] + [(t["t0"], t["t1"]) for t in attempt["tiles"]]
+    assert spans[0][0] == attempt["times"]["submitted"]
+    assert spans[-1][1] == attempt["times"]["release_confirmed"]
+    assert all(before[1] == after[0] for before, after in zip(spans, spans[1:], strict=False))
+
+
+@pytest.mark.requirement("E2", "E10", "E11", "D15")
+def test_a_higher_priority_evicts_and_the_victim_is_requeued_with_its_first_submit_time(house: House) -> None:
+    victim = house.submit("low", requests={"gpu": 4, "cpu": "1", "memory": "1Gi"}, expect={"run": "600s"})
+    other = house.submit("low-too", requests={"gpu": 4, "cpu": "1", "memory": "1Gi"}, expect={"run": "600s"})
+    house.run_until(lambda: house.phase(victim) == house.phase(other) == "running")
+    submitted = house.show(other)["submitted_at"]
+    high = house.submit("high", priorityClass="high", requests={"gpu": 4, "cpu": "1", "memory": "1Gi"})
+    house.tick(2)
+    assert house.phase(high) == "reserved"
+    house.run_until(lambda: house.phase(high) == "running")
+    evicted = [w for w in (victim, other) if house.show(w)["attempt"] == 2]
+    assert len(evicted) == 1
+    page = house.show(evicted[0])
+    assert page["phase"] == "queued"
+    assert page["submitted_at"] <= submitted
+    assert page["attempts"][0]["outcome"] == "preempted"
+    assert page["evictions"][0]["rule"] == "within-queue"
+    house.cancel(victim)
+    house.cancel(other)
+    house.run_dry()
+
+
+@pytest.mark.requirement("F10", "G3")
+def test_cancelling_a_running_workload_stops_it_and_frees_its_devices(house: House) -> None:
+    workload = house.submit("long", expect={"run": "3600s"})
+    house.run_until(lambda: house.phase(workload) == "running")
+    house.cancel(workload)
+    house.run_dry()
+    page = house.show(workload)
+    assert (page["outcome"], page["verdict"]) == ("cancelled", None)
+    assert page["attempts"][-1]["receipt"]["state"] == "confirmed"
+
+
+@pytest.mark.requirement("F1", "F2", "F5", "F6")
+def test_an_applications_own_exit_is_told_from_the_platforms_failures(house: House) -> None:
+    workload = house.submit("crash", expect={"run": "10ms", "exit": "3"})
+    house.run_dry()
+    verdict = house.show(workload)["verdict"]
+    assert (verdict["stage"], verdict["code"], verdict["group"]) == ("application", "exit-code", "business")
+    assert "exit=3" in verdict["evidence"][0]
+
+
+def test_a_loop_that_dies_and_a_new_one_lose_nothing_and_start_nothing_twice(house: House) -> None:
+    ids = [house.submit(f"w{n}", expect={"run": "300ms"}) for n in range(20)]
+    for _ in range(60):
+        house.tick(step=15_000)
+        house.restart()
+    house.run_dry()
+    for workload in ids:
+        page = house.show(workload)
+        assert (page["outcome"], page["attempt"]) == ("succeeded", 1)
+
+
