@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from steelyard.model.errors import InvalidError
 from steelyard.model.resources import DeviceClass
 from steelyard.services.documents import parse_document, parse_documents, stored_document
-from steelyard.services.kinds import QueueSpec
+from steelyard.services.kinds import Kind, QueueSpec
 from steelyard.services.reading import deep_merge, read_amount, write_amount
 from steelyard.services.workload_document import parse_workload
 from tests.support.stores import SMALL_HOUSE, doc
@@ -175,3 +176,46 @@ def test_mappings_merge_key_by_key() -> None:
         "a": {"b": 1, "c": 3},
         "d": [],
     }
+
+
+# --- anything at all ----------------------------------------------------------------------------------
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+WORDS = """name labels engine reserve simulation nodes cluster selector flavors team project environment user
+role parent limits class flavor nominal hard cohort routes queue priorityClass version spec value kind roles
+command env requests cpu memory gpu probe path artifacts template timeLimit count""".split()
+KEYS = st.sampled_from(WORDS) | st.text(max_size=5)
+ANYTHING = st.recursive(
+    SCALARS | st.sampled_from(["a", "gpu", "local", "training", "1Gi", "30s", "x\x1b[2J", "../.."]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=6),
+    max_leaves=25,
+)
+
+
+def read_or_short_error(read: Callable[[], Any]) -> Any:
+    """What was read, or None for a refusal that is short."""
+    try:
+        return read()
+    except InvalidError as error:
+        if len(str(error)) > 1000:
+            raise
+        return None
+
+
+@given(kind=st.sampled_from(Kind), spec=ANYTHING, labels=ANYTHING)
+def test_whatever_is_written_in_a_document_is_read_or_refused(kind: Kind, spec: Any, labels: Any) -> None:
+    raw = {"kind": kind.value, "metadata": {"name": "default", "labels": labels}, "spec": spec}
+    found = read_or_short_error(lambda: parse_document(raw))
+    if found is not None:
+        assert stored_document(found.kind, found.name, dict(found.labels), found.body) == found
+
+
+@given(spec=ANYTHING)
+def test_whatever_is_written_in_a_workload_is_read_or_refused(spec: Any) -> None:
+    raw = {"kind": "Workload", "metadata": {"name": "w", "namespace": "n"}, "spec": spec}
+    read_or_short_error(lambda: parse_workload(raw, no_template))
+
+
+@given(change=ANYTHING, key=KEYS)
+def test_a_role_with_one_thing_wrong_is_read_or_refused(change: Any, key: str) -> None:
+    role = {"name": "main", "command": ["x"], "requests": {"cpu": 1}, key: change}
+    read_or_short_error(lambda: parse_workload(workload(roles=[role]), no_template))
