@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -180,9 +181,12 @@ def test_mappings_merge_key_by_key() -> None:
 
 # --- anything at all ----------------------------------------------------------------------------------
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
-WORDS = """name labels engine reserve simulation nodes cluster selector flavors team project environment user
+WORDS = re.findall(
+    r"\w+",
+    """name labels engine reserve simulation nodes cluster selector flavors team project environment user
 role parent limits class flavor nominal hard cohort routes queue priorityClass version spec value kind roles
-command env requests cpu memory gpu probe path artifacts template timeLimit count""".split()
+command env requests cpu memory gpu probe path artifacts template timeLimit count""",
+)
 KEYS = st.sampled_from(WORDS) | st.text(max_size=5)
 ANYTHING = st.recursive(
     SCALARS | st.sampled_from(["a", "gpu", "local", "training", "1Gi", "30s", "x\x1b[2J", "../.."]),
