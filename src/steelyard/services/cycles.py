@@ -12,7 +12,7 @@ from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Scope
 from steelyard.model.policy import Policy
 from steelyard.scheduling.decide import decide
-from steelyard.scheduling.decisions import Decisions, canonical
+from steelyard.scheduling.decisions import Decisions
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.store import cycles as repository
 from steelyard.store.database import View
@@ -35,7 +35,7 @@ class PastSnapshots(Protocol):
 
 def decisions_body(decisions: Decisions) -> str:
     """What a cycle decided, as it is stored: lists and scalars in a fixed order."""
-    return _encode({name: canonical(getattr(decisions, name)) for name in COMPARED}).decode()
+    return _encode({name: getattr(decisions, name) for name in COMPARED}).decode()
 
 
 def list_cycles(
