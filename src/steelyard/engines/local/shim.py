@@ -112,7 +112,12 @@ class Shim:
             self.layout.member_log(self.id),
             os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600,
         )
-        program = self._program(log)
+        try:
+            return self._prepare(self._program(log))
+        finally:
+            os.close(log)  # a log that is removed to make room must give its room back
+
+    def _prepare(self, program: launch.Program) -> Failure | None:
         failure = environment.check(self.member, program)
         if failure is not None:
             return failure
