@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
-from steelyard.evidence.leaf import ActorRef, Head, LeafDraft, LogState, Sequenced, sequence
+from steelyard.evidence.leaf import LOG_KIND, ActorRef, Head, LeafDraft, LogState, Sequenced, sequence
 from steelyard.evidence.merkle import Frontier, load_tails
 from steelyard.model.errors import ConflictError, SteelyardError, UnavailableError
 from steelyard.model.units import SECOND
@@ -30,6 +30,7 @@ from steelyard.store.unit import NO_HEAD, TABLE_ORDER, Unit, Write, object_strea
 GROUP_OBJECTS = 200
 SYSTEM = ActorRef("system", "system")
 _LEAF_COLUMNS = ("seq", "ts", "action", "object_kind", "object_id", "outcome", "body", "hash")
+_LOG_STREAM = f"object/{LOG_KIND}/{LOG_KIND}"
 _OPERATIONS = {"delete": 0, "update": 1, "upsert": 2, "insert": 3}
 
 
@@ -237,7 +238,7 @@ class Writer:
         return done
 
     def _head(self, connection: Connection, name: str) -> Head | None:
-        if name.startswith("object/"):
+        if not _kept_in_table(name):
             return None  # stands in the object's own row and came with the unit
         found = self._heads.get(name)
         if found is None:
@@ -305,7 +306,7 @@ class Writer:
         rows = [
             {"name": name, "n": head.n, "seq": head.seq, "hash": head.hash}
             for name, head in sorted(done.heads.items())
-            if not name.startswith("object/")
+            if _kept_in_table(name)
         ]
         if rows:
             self._statements.upsert(t.stream_head, ("name", "n", "seq", "hash"), ("name",)).run(
@@ -331,9 +332,7 @@ class Writer:
         if done.rows:
             self._last_ts = done.rows[-1].ts
         self.commits += 1
-        self._heads.update(
-            (name, head) for name, head in done.heads.items() if not name.startswith("object/")
-        )
+        self._heads.update((name, head) for name, head in done.heads.items() if _kept_in_table(name))
         for unit in units:
             for stream, keep in unit.on_head:
                 keep(done.heads[stream])
@@ -353,6 +352,11 @@ class Writer:
         self._last_ts = row.last_ts
         tails = load_tails(row.size, tile_reader(connection))
         return LogState(row.size, Frontier.from_bytes(row.size, bytes(row.frontier)), row.epoch, tails)
+
+
+def _kept_in_table(stream: str) -> bool:
+    """An object's head stands in its own row; the log itself has none."""
+    return not stream.startswith("object/") or stream == _LOG_STREAM
 
 
 def _clock_leaf(before: int, now: int) -> LeafDraft:
