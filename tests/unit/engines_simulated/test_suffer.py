@@ -100,6 +100,7 @@ def test_counts_and_times_outlive_the_server(tmp_path: Path) -> None:
 # -- release ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("G2")
 def test_a_stuck_release_is_seen_by_the_probe_alone() -> None:
     bench = Bench({"fault": "stuck-release", "for": "30s"})
     attempt = bench.start({"run": "1s"}, devices=["sim-0/gpu-0"])
