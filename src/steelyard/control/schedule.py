@@ -46,7 +46,7 @@ class Scheduler:
         snapshot = context.state.snapshot()
         decisions = decide(snapshot, context.state.policy, now)
         self.more, self.next_at = decisions.stats.more, decisions.stats.next_at
-        context.state.last_looked.update(dict.fromkeys(decisions.reasons, now))
+        context.state.last_looked.update(dict.fromkeys(decisions.looked, now))
         unit = context.unit()
         cycle_id = context.store.ids.next()
         self._apply(unit, cycle_id, decisions)
@@ -101,7 +101,7 @@ class Scheduler:
             for allocation in allocations:
                 context.meter.unreserve(allocation.device_id, render("attempt", attempt.attempt_id), now)
         else:
-            context.charge(unit, attempt, 1)
+            context.charge(attempt.charges, 1)
         for allocation in allocations:
             device = context.state.touch(allocation.device_id)
             device.held += allocation.quantity
@@ -178,7 +178,7 @@ class Scheduler:
         context = self._context
         attempt = context.state.attempts[hold.attempt_id]
         attempt.charges = hold.charges
-        context.charge(unit, attempt, 1)
+        context.charge(attempt.charges, 1)
         context.state.holds[hold.attempt_id] = hold
         for plan in hold.members:
             for wanted in plan.allocations:
@@ -206,8 +206,7 @@ class Scheduler:
                 if allocation.device_id is not None:
                     holder = render("attempt", dropped.attempt_id)
                     context.meter.unreserve(allocation.device_id, holder, decisions.now)
-        for tree, node, subject, delta in context.state.charge(dropped.charges, -1):
-            unit.charge(tree, node, subject, delta)
+        context.charge(dropped.charges, -1)
         attempt = context.state.attempts.get(dropped.attempt_id)
         if attempt is None or dropped.cause is DropCause.VANISHED:
             return

@@ -34,7 +34,6 @@ from steelyard.scheduling.views import HoldView, PendingItem
 
 MAX_REASONS = 16
 ORDER = (*ACCELERATORS, DeviceClass.CPU, DeviceClass.MEMORY)
-NEVER = frozenset({ReasonCode.EXCEEDS_MAX_QUOTA, ReasonCode.EXCEEDS_CAPACITY, ReasonCode.NO_MATCHING_FLAVOR})
 _RANK = {
     code: rank
     for rank, code in enumerate(

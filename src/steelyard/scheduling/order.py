@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from operator import attrgetter
 
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.views import PendingItem, ShapeGroup
 
 Key = tuple[int, int, int, int]
+#: Within a shape the priority is the same.
+_first_come = attrgetter("submitted", "workload_id", "attempt_id")
 
 
 def order_key(shape: Shape, item: PendingItem) -> Key:
@@ -24,43 +27,41 @@ class Waiting:
 
     def __init__(self, groups: Iterable[ShapeGroup], held: Iterable[int], now: int) -> None:
         """`held` are attempts that have a place kept for them; they don't wait here."""
-        self.now = now
         self.shapes: dict[str, Shape] = {}
         self.later: list[tuple[Shape, PendingItem]] = []  # not eligible yet
         self.unseen: set[str] = set()  # shapes that have more waiting than heads
-        self._queues: dict[str, list[tuple[Key, PendingItem]]] = {}
-        self._heap: list[tuple[Key, str]] = []
+        self._queues: dict[str, list[PendingItem]] = {}
         skip = frozenset(held)
         for group in groups:
-            self.shapes[group.shape.key] = group.shape
+            key = group.shape.key
+            self.shapes[key] = group.shape
             if group.count > len(group.heads):
-                self.unseen.add(group.shape.key)
-            for item in group.heads:
-                if item.attempt_id not in skip:
-                    self._append(group.shape, item)
-        for queue in self._queues.values():
-            queue.sort(key=lambda entry: entry[0], reverse=True)
-        self._heap = [(queue[-1][0], key) for key, queue in self._queues.items()]
+                self.unseen.add(key)
+            heads = [item for item in group.heads if item.attempt_id not in skip]
+            late = [item for item in heads if item.not_before > now or item.eligible_at > now]
+            if late:
+                self.later += [(group.shape, item) for item in late]
+                heads = [item for item in heads if item.not_before <= now and item.eligible_at <= now]
+            if heads:
+                self._queues[key] = self._queues.get(key, []) + heads
+        self._heap: list[tuple[Key, str]] = []
+        for key, queue in self._queues.items():
+            queue.sort(key=_first_come, reverse=True)
+            self._heap.append((order_key(self.shapes[key], queue[-1]), key))
         heapq.heapify(self._heap)
-
-    def _append(self, shape: Shape, item: PendingItem) -> None:
-        if max(item.not_before, item.eligible_at) > self.now:
-            self.later.append((shape, item))
-        else:
-            self._queues.setdefault(shape.key, []).append((order_key(shape, item), item))
 
     def pop(self) -> tuple[Shape, PendingItem] | None:
         """The next attempt to look at. Call `again` when others of its shape may follow."""
         if not self._heap:
             return None
         _, key = heapq.heappop(self._heap)
-        return self.shapes[key], self._queues[key].pop()[1]
+        return self.shapes[key], self._queues[key].pop()
 
     def again(self, shape: Shape) -> None:
         """Lets the next of the shape follow in its turn."""
         queue = self._queues[shape.key]
         if queue:
-            heapq.heappush(self._heap, (queue[-1][0], shape.key))
+            heapq.heappush(self._heap, (order_key(shape, queue[-1]), shape.key))
 
     @property
     def empty(self) -> bool:
