@@ -12,6 +12,7 @@ from steelyard.evidence.usage import Meter
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase, check_transition
 from steelyard.model.orghistory import OrgHistory
+from steelyard.scheduling import Charge
 from steelyard.services.live import LiveState
 from steelyard.services.live_records import LiveAttempt
 from steelyard.store import tables as t
@@ -37,6 +38,7 @@ class Context:
     own: deque[tuple[int, int]] = field(default_factory=deque)  # ranges of leaves that we wrote
     after_commit: list[Callable[[], None]] = field(default_factory=list)
     last_now: int = 0
+    _charges: dict[tuple[str, str, str], int] = field(default_factory=dict)
     changed: bool = True  # something happened that may let work start
 
     def now(self) -> int:
@@ -50,6 +52,7 @@ class Context:
 
     def commit(self, unit: Unit, now: int) -> None:
         """Write the unit with what the meter has to say, and only then act on engines."""
+        self._settle_charges(unit)
         flushed = self.meter.flush(now)
         for row in flushed.capacity_rows:
             unit.insert(t.capacity_segment, **row)
@@ -67,9 +70,18 @@ class Context:
         for act in acts:
             act()
 
-    def charge(self, unit: Unit, attempt: LiveAttempt, sign: int) -> None:
-        """Charge or discharge an attempt in both trees, with the counters in the same unit."""
-        for tree, node, subject, delta in self.state.charge(attempt.charges, sign):
+    def charge(self, charges: tuple[Charge, ...], sign: int) -> None:
+        """Charge (1) or discharge (−1). Summed up to the commit: charges at one node are linear, so many
+        attempts of a unit walk each path of the trees once."""
+        pending = self._charges
+        for item in charges:
+            key = (item.tree, item.node, item.subject)
+            pending[key] = pending.get(key, 0) + sign * item.quantity
+
+    def _settle_charges(self, unit: Unit) -> None:
+        net = tuple(Charge(*key, quantity) for key, quantity in self._charges.items() if quantity)
+        self._charges.clear()
+        for tree, node, subject, delta in self.state.charge(net, 1):
             unit.charge(tree, node, subject, delta)
 
     def move(

@@ -177,7 +177,7 @@ def finish(
     _close(context, unit, attempt, allocations, now, release)
     for row in _segments(context, attempt, allocations, now, outcome, verdict, release):
         unit.insert(t.holding_segment, **row)
-    context.charge(unit, attempt, -1)
+    context.charge(attempt.charges, -1)
     values: Row = {
         "release_confirmed": now, "outcome": outcome.value,
         "verdict_json": None if verdict is None else _encode(verdict).decode(),

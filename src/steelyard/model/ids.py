@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 
 from steelyard.model.errors import InvalidError
 from steelyard.model.units import MILLISECOND
@@ -41,6 +42,7 @@ _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _LENGTH = 13
 
 
+@lru_cache(maxsize=1 << 16)
 def render(kind: str, number: int) -> str:
     """The text form of an id, e.g. `wl_0c1x8j2k3m4n5`."""
     parts = [_PAIRS[number >> shift & 1023] for shift in (50, 40, 30, 20, 10, 0)]
