@@ -1,0 +1,197 @@
+"""Puts the house together: the one module that knows everybody.
+
+`up` is the embedded server: API and loops in one process on SQLite in one data folder, with a lock
+that refuses a second server. `serve` is one of several on PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from steelyard.api.app import create_app
+from steelyard.api.context import Services
+from steelyard.control.loop import ControlLoop
+from steelyard.engines.local.engine import LocalEngine
+from steelyard.engines.port import Engine
+from steelyard.engines.simulated import SimulatedEngine, parse_simulation
+from steelyard.locale import text
+from steelyard.model.errors import InvalidError, UnavailableError
+from steelyard.model.ids import render
+from steelyard.model.units import parse_quantity
+from steelyard.services.audit import checkpoint
+from steelyard.services.keys import open_log_key
+from steelyard.services.live_load import SnapshotSource
+from steelyard.services.setup import first_start
+from steelyard.services.workloads import Desk
+from steelyard.store.database import sqlite_url
+from steelyard.store.store import Store
+
+PASSWORD_FILE = "initial-password"
+LOCK_FILE = "server.lock"
+
+
+def now() -> int:
+    """The wall clock in µs UTC."""
+    return time.time_ns() // 1000
+
+
+@dataclass(slots=True)
+class House:
+    """An open installation: store, loops and the services of its API."""
+
+    folder: Path
+    store: Store
+    loop: ControlLoop
+    services: Services
+
+    def close(self) -> None:
+        """Stop the loops, flush, let go. Running work goes on."""
+        self.loop.close()
+        self.store.close()
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[Path]:
+    """The data folder, made if need be (0700), for one server at a time.
+
+    Raises InvalidError when it can't be used, UnavailableError when another server has it.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.chmod(folder, 0o700)
+        handle = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise InvalidError("data-folder-unusable", path=str(folder), cause=error.strerror or "") from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UnavailableError("data-folder-in-use", path=str(folder)) from None
+        os.ftruncate(handle, 0)
+        os.write(handle, f"{os.getpid()}\n".encode())
+        yield folder
+    finally:
+        os.close(handle)
+
+
+def build(folder: Path, database: str) -> House:
+    """Open everything, start the writer and the control loop."""
+    store = Store(database, now)
+    store.start()
+    signer = open_log_key(store, folder)
+    engines: dict[str, Engine] = {}
+
+    def make_engine(name: str, spec: Mapping[str, Any]) -> Engine:
+        engine = engines[name] = open_engine(name, spec, folder, store)
+        return engine
+
+    def seal(reason: str) -> None:
+        checkpoint(store, signer, reason)
+
+    loop = ControlLoop(store, make_engine, seal, render("server", store.ids.next()))
+    desk = Desk(store, SnapshotSource())
+    services = Services.over(store, desk=desk, engines=engines, signer=signer)
+    services.extra["control"] = loop
+    services.extra["folder"] = folder
+    loop.start()
+    return House(folder, store, loop, services)
+
+
+def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) -> Engine:
+    """The engine of a declared cluster."""
+    kind = spec.get("engine")
+    if kind == "local":
+        reserve = spec.get("reserve") or {}
+        return LocalEngine(
+            name,
+            folder / "local",
+            store.install_id,
+            now=now,
+            reserve_cpu=parse_quantity("cpu", reserve.get("cpu", 0)),
+            reserve_memory=parse_quantity("memory", reserve.get("memory", 0)),
+        )
+    if kind == "simulated":
+        (folder / "simulated").mkdir(mode=0o700, exist_ok=True)
+        simulation = parse_simulation(spec.get("simulation"))
+        return SimulatedEngine(name, simulation, now, folder / "simulated" / f"{name}.jsonl")
+    raise InvalidError("engine-unknown", engine=str(kind))
+
+
+def up(data: Path, host: str, port: int, lang: str | None) -> int:
+    """The embedded server, in the foreground until it is told to end."""
+    with locked(data) as folder:
+        listener = listen(host, port)
+        house = build(folder, sqlite_url(folder))
+        try:
+            _say_welcome(house, host, listener.getsockname()[1], lang or "en")
+            run_http(house, listener)
+        finally:
+            house.close()
+    return 0
+
+
+def serve(database: str, data: Path, host: str, port: int) -> int:
+    """One of several servers on a shared database; `data` is this server's own folder."""
+    with locked(data) as folder:
+        listener = listen(host, port)
+        house = build(folder, database)
+        try:
+            _say_welcome(house, host, listener.getsockname()[1], "en")
+            run_http(house, listener)
+        finally:
+            house.close()
+    return 0
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket. Raises UnavailableError when the port is taken or the address is not ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise UnavailableError("port-unusable", host=host, port=port, cause=error.strerror or "") from None
+    return listener
+
+
+def run_http(house: House, listener: socket.socket) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    config = uvicorn.Config(
+        create_app(house.services),
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=5,
+        server_header=False,
+    )
+    server = uvicorn.Server(config)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    server.run(sockets=[listener])
+
+
+def _say_welcome(house: House, host: str, port: int, lang: str) -> None:
+    password = first_start(house.store)
+    shown = f"[{host}]" if ":" in host else host
+    print(text("server-listening", {"url": f"http://{shown}:{port}"}, lang), flush=True)
+    if password is None:
+        return
+    path = house.folder / PASSWORD_FILE
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w") as out:
+        out.write(password + "\n")
+    print(text("first-start", {"user": "admin", "password": password, "path": str(path)}, lang), flush=True)
+    sys.stdout.flush()
