@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from steelyard.engines.port import (
@@ -70,6 +70,7 @@ class SimulatedEngine:
         self._life = secrets.token_hex(6)
         self._sequence = now()  # a later engine's observations are newer
         self._replies = Replies(cluster)
+        self._closed = False
         self._shorten_at = _SHORTEN_AT
         self._journal = Journal(state_path) if state_path is not None else None
         self.declare(spec)
@@ -192,6 +193,7 @@ class SimulatedEngine:
     def close(self) -> None:
         """Lets go of the state file. What runs goes on by the clock."""
         with self._mutex:
+            self._closed = True
             if self._journal is not None:
                 self._journal.close()
 
@@ -217,7 +219,7 @@ class SimulatedEngine:
     @contextmanager
     def _turn(self, reachable: bool = True) -> Iterator[None]:
         """One call: alone, up to date with the file and the clock, and written down at its end."""
-        with self._mutex, self._journal.locked() if self._journal is not None else nullcontext():
+        with self._mutex, self._alone():
             self._catch_up()
             self._state.advance(self._now())
             if reachable:
@@ -226,6 +228,11 @@ class SimulatedEngine:
                 yield
             finally:
                 self._write()
+
+    def _alone(self) -> AbstractContextManager[None]:
+        if self._closed:
+            raise EngineUnavailable("cluster-unreachable", cluster=self.cluster)
+        return self._journal.locked() if self._journal is not None else nullcontext()
 
     def _catch_up(self) -> None:
         journal = self._journal
