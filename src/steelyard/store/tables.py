@@ -1,5 +1,7 @@
 """Every table. The only description of the database; migrations are generated from it and frozen.
 
+Long because it is one table after another: a reader looks for a table here, and in no second file.
+
 Conventions: ids are 63-bit integers; times are µs UTC; `*_json` columns are JSON text; quantities are
 integers in the class's unit. Interval tables (`valid_from`, `valid_to`, `version`) are never updated
 but for the one closing of `valid_to`. `head_*` columns hold the object's own evidence stream head.
