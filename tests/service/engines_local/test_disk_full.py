@@ -1,7 +1,8 @@
-"""A full disk: nothing new is accepted, and no status that is already known is lost."""
+"""A full disk, or a removed folder: nothing new is accepted, and no status that is already known is lost."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -9,8 +10,32 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.engines.local import procfs
 from steelyard.engines.port import EngineUnavailable, MemberPhase, StartState
-from tests.support.local_engine import end_everything, make_local_engine, sh, wait_ended, wait_for
+from tests.support.local_engine import (
+    end_everything,
+    make_local_engine,
+    notes,
+    runner_pid,
+    sh,
+    wait_ended,
+    wait_for,
+)
+
+
+def test_a_folder_that_was_removed_keeps_no_supervisor_waiting(tmp_path: Path) -> None:
+    engine = make_local_engine(tmp_path)
+    engine.start([sh("at_1", "sleep 0.3")])
+    wait_for(engine, "mb_1", lambda seen: seen.phase is MemberPhase.RUNNING)
+    watched = [notes(tmp_path, "mb_1", "run.json")["shim"]]
+    runner = runner_pid(tmp_path)
+    watched.append({"pid": runner, "start": procfs.start_time(runner)})
+    shutil.rmtree(tmp_path / "data")
+    engine.close()
+    deadline = time.monotonic() + 10
+    while any(procfs.is_alive(one["pid"], one["start"]) for one in watched):
+        assert time.monotonic() < deadline, watched
+        time.sleep(0.05)
 
 
 @pytest.fixture

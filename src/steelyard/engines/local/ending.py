@@ -43,10 +43,15 @@ def exit_note(
 
 
 def insist(act: Callable[[], None]) -> None:
-    """Tries until the disk takes it: a status that is known must not be lost to a full disk."""
+    """Tries until the disk takes it: a status that is known must not be lost to a full disk.
+
+    A folder that somebody removed is another matter: there is nobody left who would read it.
+    """
     while True:
         try:
             act()
+        except FileNotFoundError:
+            return
         except OSError:
             time.sleep(1.0)
         else:

@@ -34,8 +34,9 @@ _SIGNALS = {"checkpoint": shim.CHECKPOINT, "term": shim.TERM, "kill": shim.KILL}
 class Runner:
     """The loop, and what servers ask of it."""
 
-    def __init__(self, layout: Layout, idle_seconds: float) -> None:
+    def __init__(self, layout: Layout, lock: int, idle_seconds: float) -> None:
         self.layout = layout
+        self.lock = lock
         self.selector = selectors.DefaultSelector()
         self.keeper = Keeper(layout, self.selector)
         self.book = self.keeper.book
@@ -46,10 +47,17 @@ class Runner:
 
     def serve(self) -> None:
         """Runs until told to end, or until nobody needs it."""
-        while not self.done:
+        while not self.done and self._folder_is_ours():
             waits = [wait for wait in (self.keeper.turn(), self._idle()) if wait is not None]
             for key, mask in self.selector.select(min(waits, default=None)):
                 key.data(mask)
+
+    def _folder_is_ours(self) -> bool:
+        """False once somebody removed the folder: what is kept here can't be told to anyone any more."""
+        try:
+            return os.path.samestat(os.fstat(self.lock), os.lstat(self.layout.lock))
+        except OSError:
+            return False
 
     def _idle(self) -> float | None:
         """Without work and without a server a runner is of no use: it ends, and is started when needed."""
@@ -203,7 +211,8 @@ def main(arguments: list[str]) -> int:
     idle = float(arguments[3]) if len(arguments) == 4 else _IDLE_SECONDS
     layout = Layout(arguments[1])
     layout.make()
-    if _take_lock(layout) is None:
+    lock = _take_lock(layout)
+    if lock is None:
         return 0
     _redirect(layout)
     os.chdir("/")
@@ -211,7 +220,7 @@ def main(arguments: list[str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, shim.WATCHED - {signal.SIGTERM, signal.SIGINT})
     shim.become_subreaper()
     shim.set_name("steelyard-run")
-    runner = Runner(layout, idle)
+    runner = Runner(layout, lock, idle)
     signal.signal(signal.SIGTERM, _end)
     gc.collect()
     gc.freeze()
