@@ -59,6 +59,7 @@ class House:
     def close(self) -> None:
         """Stop the loops, flush, let go. Running work goes on."""
         self.loop.close()
+        self.services.logins.close()
         self.store.close()
 
 
@@ -98,7 +99,8 @@ def build(folder: Path, database: str) -> House:
         return engine
 
     def seal(reason: str) -> None:
-        checkpoint(store, signer, reason)
+        if signer.able:
+            checkpoint(store, signer, reason)
 
     loop = ControlLoop(store, make_engine, seal, render("server", store.ids.next()))
     desk = Desk(store, SnapshotSource())
