@@ -1,0 +1,114 @@
+"""What the API shows, as types: keys that a program may rely on.
+
+Times are integer µs UTC, quantities integers in milli-devices, milli-cores and MiB, sums of quantity ×
+time decimal strings. null is "not known", never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+Json = dict[str, Any]
+
+
+class HolderView(TypedDict):
+    """Somebody who holds a part of what is missing; a nameless one is of another project."""
+
+    kind: str
+    id: str
+    amount: int
+    name: str | None
+    project: str | None
+    queue: str | None
+    since: int | None
+
+
+class ReasonView(TypedDict):
+    """Why something waits, is refused or was evicted."""
+
+    code: str
+    stage: str
+    scope: str | None
+    owner: str | None
+    resource: str | None
+    flavor: str | None
+    limit: int | None
+    used: int | None
+    requested: int | None
+    short_by: int | None
+    holders: list[HolderView]
+    wakes_on: list[str]
+    approximate: bool
+    params: Json
+    text: str
+
+
+class VerdictView(TypedDict):
+    """Why an attempt failed, and whose matter it is."""
+
+    stage: str
+    code: str
+    group: str
+    responsible: str
+    action: str
+    evidence: list[str]
+    confidence: str
+    text: str
+
+
+class WorkloadRow(TypedDict):
+    """A workload in a list."""
+
+    id: str
+    name: str
+    namespace: str
+    project: str
+    team: str | None
+    kind: str
+    queue: str
+    priority: int
+    phase: str
+    sub_stage: str | None
+    outcome: str | None
+    attempt: int
+    submitted_at: int
+    placed_at: int | None
+    started_at: int | None
+    finished_at: int | None
+    cluster: str | None
+    simulated: bool
+    first_reason: ReasonView | None
+    version: int
+    requested: dict[str, int] | None
+
+
+class WorkloadView(WorkloadRow):
+    """The page of a workload."""
+
+    reasons: list[ReasonView]
+    verdict: VerdictView | None
+    attempts: list[Json]
+    evictions: list[Json]
+    spec: Json
+    submitter: str
+    ahead: int | None
+
+
+class ApplyResult(TypedDict):
+    """What became of one declared document."""
+
+    kind: str
+    name: str
+    action: str
+    version: int
+    diff: list[Json]
+
+
+class LogChunk(TypedDict):
+    """A piece of a member's log."""
+
+    member: str
+    offset: int
+    next_offset: int
+    end: bool
+    data_base64: str
