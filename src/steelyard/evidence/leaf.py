@@ -76,6 +76,7 @@ class LeafDraft:
     """A leaf before it has its place: what the unit of work says.
 
     `outcome`: allowed, refused or error. `detail` of the leaf is `extra`: plain JSON values, checked.
+    `pins`: streams whose heads, as they stand right before this leaf, become its `extra`.
     """
 
     action: str
@@ -95,6 +96,7 @@ class LeafDraft:
     trace_id: str | None = None
     adapter: Adapter | None = None
     extra: dict[str, Any] | None = None
+    pins: tuple[str, ...] = ()
 
 
 class Head(NamedTuple):
@@ -252,6 +254,10 @@ def sequence(
     fragments = _Fragments()
     seq = state.size
     for actor, draft in items:
+        if draft.pins:
+            draft.extra = {
+                "heads": heads_detail(_known(draft.pins, lambda name: fresh.get(name) or heads(name)))
+            }
         names = stream_names(actor[0], draft)
         streams: list[_Stream] = []
         for name in names:
@@ -270,6 +276,11 @@ def sequence(
     return Sequenced(rows, fresh, *advance(state, [row[7] for row in rows]))
 
 
+def _known(names: Iterable[str], lookup: HeadLookup) -> dict[str, Head]:
+    found = ((name, lookup(name)) for name in names)
+    return {name: head for name, head in found if head is not None}
+
+
 def advance(state: LogState, hashes: Sequence[bytes]) -> tuple[list[Tile], LogState]:
     """Tiles completed and the state after appending leaf hashes.
 
@@ -286,6 +297,11 @@ def advance(state: LogState, hashes: Sequence[bytes]) -> tuple[list[Tile], LogSt
 def stream_heads_draft(heads: Mapping[str, Head]) -> LeafDraft:
     """The leaf that pins where streams stand: written before an export of them, and when a run ends."""
     return LeafDraft(ACTION_STREAM_HEADS, LOG_KIND, LOG_KIND, extra={"heads": heads_detail(heads)})
+
+
+def pinned_heads_draft(names: Iterable[str]) -> LeafDraft:
+    """The same for streams that others may write to meanwhile: the heads are read when the leaf is placed."""
+    return LeafDraft(ACTION_STREAM_HEADS, LOG_KIND, LOG_KIND, pins=tuple(names))
 
 
 def heads_detail(heads: Mapping[str, Head]) -> list[dict[str, Any]]:

@@ -1,0 +1,159 @@
+"""Reading what audits read: keys of the log, checkpoints, heads of objects, versions beside their leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sqlalchemy import Column, Connection, Select, Table, func, select
+
+from steelyard.evidence.leaf import LOG_KIND, Head
+from steelyard.evidence.merkle import Frontier
+from steelyard.model.errors import InvalidError
+from steelyard.model.ids import parse
+from steelyard.store import tables as t
+
+
+class LogKeyRow(NamedTuple):
+    """A key that signs, or signed, for the log."""
+
+    fingerprint: str
+    name: str
+    vkey: str
+    from_seq: int
+    created_at: int
+    retired_at: int | None
+
+
+class StoredLeaf(NamedTuple):
+    """A leaf as it lies in its row."""
+
+    seq: int
+    hash: bytes
+    body: bytes
+
+
+class Versioned(NamedTuple):
+    """An object whose row carries its version and stream head."""
+
+    kind: str
+    id: int | str
+    version: int
+    head: Head
+
+
+def log_keys(connection: Connection) -> list[LogKeyRow]:
+    """All keys of the log, the first one first."""
+    k = t.log_key.c
+    query = select(k.fingerprint, k.name, k.vkey, k.from_seq, k.created_at, k.retired_at)
+    return [LogKeyRow(*row) for row in connection.execute(query.order_by(k.from_seq, k.created_at))]
+
+
+def log_frontier(connection: Connection) -> tuple[str, Frontier]:
+    """(origin, frontier) of the log as committed."""
+    row = connection.execute(select(t.log).where(t.log.c.id == 1)).one()
+    return row.origin, Frontier.from_bytes(row.size, bytes(row.frontier))
+
+
+def checkpoint_before(connection: Connection, at: int) -> tuple[int, str] | None:
+    """(size, note) of the newest checkpoint signed at or before an instant."""
+    c = t.checkpoint.c
+    row = connection.execute(
+        select(c.size, c.note).where(c.ts <= at).order_by(c.size.desc()).limit(1)
+    ).first()
+    return None if row is None else (row.size, row.note)
+
+
+def stored_leaves(connection: Connection, start: int = 0, end: int | None = None) -> Iterator[StoredLeaf]:
+    """Leaves start…end−1 in order, with the hashes that their rows carry."""
+    query = select(t.leaf.c.seq, t.leaf.c.hash, t.leaf.c.body).where(t.leaf.c.seq >= start)
+    if end is not None:
+        query = query.where(t.leaf.c.seq < end)
+    ordered = query.order_by(t.leaf.c.seq)
+    for row in connection.execution_options(yield_per=2000).execute(ordered):
+        yield StoredLeaf(row.seq, bytes(row.hash), bytes(row.body))
+
+
+def page_of_leaves(connection: Connection, after: int, limit: int) -> list[StoredLeaf]:
+    """The leaves that follow `after`, in order of the log."""
+    query = select(t.leaf.c.seq, t.leaf.c.hash, t.leaf.c.body).where(t.leaf.c.seq > after)
+    rows = connection.execute(query.order_by(t.leaf.c.seq).limit(limit))
+    return [StoredLeaf(row.seq, bytes(row.hash), bytes(row.body)) for row in rows]
+
+
+def leaf_seqs(
+    connection: Connection, *, action: str | None = None, kind: str | None = None, limit: int = 20
+) -> list[int]:
+    """The newest leaves of an action or about a kind of object, oldest first."""
+    query = select(t.leaf.c.seq)
+    if action is not None:
+        query = query.where(t.leaf.c.action == action)
+    if kind is not None:
+        query = query.where(t.leaf.c.object_kind == kind)
+    rows = connection.execute(query.order_by(t.leaf.c.seq.desc()).limit(limit)).scalars()
+    return sorted(int(seq) for seq in rows)
+
+
+def table_head(connection: Connection, stream: str) -> Head | None:
+    """The head of a stream that is kept in the head table."""
+    row = connection.execute(select(t.stream_head).where(t.stream_head.c.name == stream)).first()
+    return None if row is None else Head(row.n, row.seq, bytes(row.hash))
+
+
+# --- objects whose rows carry their heads ----------------------------------------------------------
+#: object kind of leaves → table and key, of objects that have one row
+_ONE_ROW: dict[str, tuple[Table, Column[int] | Column[str], str | None]] = {
+    "workload": (t.workload, t.workload.c.id, "workload"),
+    "refusal": (t.refusal, t.refusal.c.id, "refusal"),
+    "user": (t.user, t.user.c.id, "user"),
+    "node": (t.node, t.node.c.id, "node"),
+    "observation": (t.observation, t.observation.c.cluster, None),
+}
+
+
+def object_head(connection: Connection, kind: str, object_id: str) -> Head | None:
+    """Where an object's own stream stands; None where there is no such object."""
+    if kind == LOG_KIND:
+        return table_head(connection, f"object/{kind}/{object_id}")
+    known = _ONE_ROW.get(kind)
+    if known is None:
+        d = t.declared.c
+        query = select(d.head_n, d.head_seq, d.head_hash).where(
+            func.lower(d.kind) == kind, d.name == object_id
+        )
+        row = connection.execute(query.order_by(d.version.desc()).limit(1)).first()
+    else:
+        table, column, id_kind = known
+        try:
+            key: int | str = object_id if id_kind is None else parse(id_kind, object_id)
+        except InvalidError:
+            return None
+        c = table.c
+        row = connection.execute(select(c.head_n, c.head_seq, c.head_hash).where(column == key)).first()
+    if row is None or row.head_hash is None:
+        return None
+    return Head(row.head_n, row.head_seq, bytes(row.head_hash))
+
+
+def versioned_objects(connection: Connection) -> Iterator[Versioned]:
+    """Every object whose row carries a version and a head. A refusal is written once: version 1."""
+    for kind, (table, key, _) in _ONE_ROW.items():
+        version = table.c.version if "version" in table.c else None
+        c = table.c
+        columns = [key.label("key"), c.head_n, c.head_seq, c.head_hash]
+        query: Select[tuple[object, ...]] = select(*columns, *([] if version is None else [version]))
+        for row in connection.execution_options(yield_per=2000).execute(query):
+            head = Head(row.head_n, row.head_seq, bytes(row.head_hash or b""))
+            yield Versioned(kind, row.key, 1 if version is None else row.version, head)
+    yield from _declared_objects(connection)
+
+
+def _declared_objects(connection: Connection) -> Iterator[Versioned]:
+    d = t.declared.c
+    newest = select(d.kind, d.name, func.max(d.version).label("version")).group_by(d.kind, d.name).subquery()
+    query = select(d.kind, d.name, d.version, d.valid_to, d.head_n, d.head_seq, d.head_hash).join(
+        newest, (newest.c.kind == d.kind) & (newest.c.name == d.name) & (newest.c.version == d.version)
+    )
+    for row in connection.execute(query):
+        head = Head(row.head_n, row.head_seq, bytes(row.head_hash or b""))
+        yield Versioned(row.kind.lower(), row.name, row.version, head)
