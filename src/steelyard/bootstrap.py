@@ -118,7 +118,7 @@ def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) 
         reserve = spec.get("reserve") or {}
         return LocalEngine(
             name,
-            folder / "local",
+            folder,
             store.install_id,
             now=now,
             reserve_cpu=parse_quantity("cpu", reserve.get("cpu", 0)),
