@@ -76,7 +76,7 @@ bench: $(VENV)/.test
 	@shopt -s nullglob; \
 	files=(benchmarks/$(or $(B),*).py); found=0; \
 	for file in "$${files[@]}"; do \
-	  case "$$file" in */_*) continue;; esac; \
+	  case "$$file" in */_*|*/support.py) continue;; esac; \
 	  found=1; $(say) "$$file"; \
 	  $(BIN)/python "$$file" $(if $(filter 1 yes true,$(QUICK)),--quick) $(ARGS); \
 	done; \
