@@ -10,7 +10,23 @@ import anyio.to_thread
 from fastapi import APIRouter, Depends, FastAPI
 
 from steelyard import __version__
-from steelyard.api import health, objects, problems, sessions, tokens, users, version
+from steelyard.api import (
+    cycles,
+    doctor,
+    events,
+    health,
+    inventory,
+    logs,
+    objects,
+    problems,
+    queues,
+    refusals,
+    sessions,
+    tokens,
+    users,
+    version,
+    workloads,
+)
 from steelyard.api.auth import identify
 from steelyard.api.context import Services
 from steelyard.api.edge import Edge
@@ -24,6 +40,14 @@ ROUTERS: list[APIRouter] = [
     users.router,
     tokens.router,
     objects.router,
+    workloads.router,
+    logs.router,
+    refusals.router,
+    inventory.router,
+    queues.router,
+    cycles.router,
+    events.router,
+    doctor.router,
     version.router,
 ]
 _ABOUT = "Steelyard's REST API. Times are integer microseconds UTC. Descriptions here are in English."

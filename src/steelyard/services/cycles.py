@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from steelyard.identity.authorise import authorise, scope
 from steelyard.model.errors import NotFoundError
 from steelyard.model.ids import parse, render
-from steelyard.model.organisation import Scope
+from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.policy import Policy
 from steelyard.scheduling.decide import decide
 from steelyard.scheduling.decisions import Decisions
@@ -17,6 +18,7 @@ from steelyard.scheduling.snapshot import Snapshot
 from steelyard.store import cycles as repository
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
+from steelyard.store.store import Store
 
 Json = dict[str, Any]
 #: What a cycle did, and what a replay has to do again.
@@ -36,6 +38,29 @@ class PastSnapshots(Protocol):
 def decisions_body(decisions: Decisions) -> str:
     """What a cycle decided, as it is stored: lists and scalars in a fixed order."""
     return _encode({name: getattr(decisions, name) for name in COMPARED}).decode()
+
+
+def cycle_list(
+    store: Store, principal: Principal, cursor: str | None, limit: int
+) -> tuple[list[Json], str | None]:
+    """A page of cycles for a principal bound to the whole installation."""
+    authorise(principal, Verb.VIEW, "cycle")
+    with store.read() as view:
+        return list_cycles(view, scope(principal, Verb.VIEW, "cycle"), cursor, limit)
+
+
+def show(store: Store, principal: Principal, cycle_id: int) -> Json:
+    """One cycle for a principal bound to the whole installation."""
+    authorise(principal, Verb.VIEW, "cycle")
+    with store.read() as view:
+        return cycle_page(view, scope(principal, Verb.VIEW, "cycle"), cycle_id)
+
+
+def replay_cycle(store: Store, principal: Principal, snapshots: PastSnapshots, cycle_id: int) -> Json:
+    """The replay for a principal bound to the whole installation."""
+    authorise(principal, Verb.VIEW, "cycle")
+    with store.read() as view:
+        return replay(view, scope(principal, Verb.VIEW, "cycle"), snapshots, cycle_id)
 
 
 def list_cycles(

@@ -13,17 +13,20 @@ from typing import Any
 
 import msgspec
 
+from steelyard.identity.authorise import authorise, scope
 from steelyard.model.errors import NotFoundError
 from steelyard.model.ids import parse, render
-from steelyard.model.organisation import Scope
+from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.resources import Availability, EngineKind, UnavailableReason
 from steelyard.store import inventory as repository
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
+from steelyard.store.store import Store
 
 Json = dict[str, Any]
 #: An observation older than this says nothing about now (policy's `observation_bound` by default).
 OBSERVATION_BOUND = 60_000_000
+NOUN = "inventory"
 PARTS = ("held", "free", "reserved", "unavailable", "unknown")
 
 
@@ -67,6 +70,46 @@ class Live:
         kept_back = self.quarantined.get(device["id"], 0)
         reserved = max(0, min(self.reserved.get(device["id"], 0), rest - kept_back))
         return Parts(held, rest - kept_back - reserved, reserved, kept_back, 0)
+
+
+def nodes_page(
+    store: Store,
+    principal: Principal,
+    *,
+    cluster: str | None,
+    device_class: str | None,
+    pool: str | None,
+    cursor: str | None,
+    limit: int,
+) -> tuple[list[Json], str | None]:
+    """A page of nodes for a principal."""
+    authorise(principal, Verb.VIEW, NOUN)
+    seen = scope(principal, Verb.VIEW, "workload")
+    with store.read() as view:
+        return list_nodes(
+            view,
+            seen,
+            store.now(),
+            cluster=cluster,
+            device_class=device_class,
+            pool=pool,
+            cursor=cursor,
+            limit=limit,
+        )
+
+
+def summary_page(store: Store, principal: Principal) -> Json:
+    """The sums by class for a principal."""
+    authorise(principal, Verb.VIEW, NOUN)
+    with store.read() as view:
+        return summary(view, scope(principal, Verb.VIEW, "workload"), store.now())
+
+
+def show_device(store: Store, principal: Principal, device_id: int) -> Json:
+    """A device for a principal."""
+    authorise(principal, Verb.VIEW, "device")
+    with store.read() as view:
+        return device_page(view, scope(principal, Verb.VIEW, "workload"), device_id, store.now())
 
 
 def read_live(connection: View, scope: Scope, now: int, device_ids: Collection[int] | None = None) -> Live:

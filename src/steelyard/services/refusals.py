@@ -12,15 +12,17 @@ from typing import Any
 import msgspec
 
 from steelyard.evidence.leaf import ActorRef, LeafDraft, Origin
-from steelyard.model.errors import ForbiddenError, RefusedError, SteelyardError
+from steelyard.identity.authorise import scope
+from steelyard.model.errors import ForbiddenError, NotFoundError, RefusedError, SteelyardError
 from steelyard.model.ids import IdSource, parse, render
-from steelyard.model.organisation import Principal, Scope
+from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.services.reasons import read_reasons, reason_view, scoped_reason, write_reasons
 from steelyard.store import tables as t
 from steelyard.store import workloads as repository
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
+from steelyard.store.store import Store
 from steelyard.store.unit import Unit
 
 Json = dict[str, Any]
@@ -122,6 +124,25 @@ def list_refusals(
     rows = repository.list_refusals(view, scope, project=project, after=after, limit=limit)
     last = render("refusal", rows[-1]["id"]) if len(rows) == limit else None
     return [refusal_view(row, scope) for row in rows], last
+
+
+def refusal_page(
+    store: Store, principal: Principal, *, project: str | None, cursor: str | None, limit: int
+) -> tuple[list[Json], str | None]:
+    """A page of the refusals that the principal may see."""
+    seen = scope(principal, Verb.VIEW, "refusal")
+    with store.read() as view:
+        return list_refusals(view, seen, project=project, cursor=cursor, limit=limit)
+
+
+def show(store: Store, principal: Principal, refusal_id: int) -> Json:
+    """One refusal. Raises NotFoundError."""
+    seen = scope(principal, Verb.VIEW, "refusal")
+    with store.read() as view:
+        row = repository.get_refusal(view, seen, refusal_id)
+    if row is None:
+        raise NotFoundError("not-found", kind="refusal", id=render("refusal", refusal_id))
+    return refusal_view(row, seen)
 
 
 def refusal_view(row: Record, scope: Scope) -> Json:

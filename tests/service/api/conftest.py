@@ -13,9 +13,11 @@ from fastapi.testclient import TestClient
 from steelyard.api.app import create_app
 from steelyard.api.context import Services
 from steelyard.identity.actor import SYSTEM
+from steelyard.services.live_load import SnapshotSource
 from steelyard.services.sessions import create_token
 from steelyard.services.setup import first_start
 from steelyard.services.users import create_user
+from steelyard.services.workloads import Desk
 from steelyard.store.store import Store
 from tests.support.stores import SMALL_HOUSE, apply, doc
 
@@ -48,7 +50,7 @@ class ApiHouse:
     """The app, its services, and a client for each person by name; `None` is nobody."""
 
     def __init__(self, store: Store) -> None:
-        self.services = Services.over(store)
+        self.services = Services.over(store, desk=Desk(store, SnapshotSource()))
         self.app = create_app(self.services)
         self.admin_password = first_start(store) or ""
         apply(store, *SMALL_HOUSE)

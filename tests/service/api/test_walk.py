@@ -20,7 +20,20 @@ WHO = ["admin", "aud", "ann", "vic", "bob", "nob"]
 ALL = [200] * 6
 ADMIN = [200, 403, 403, 403, 403, 403]
 TEAM = {"documents": [doc("Team", "walk")]}
+#: Somebody who is bound anywhere; somebody who is bound to the whole installation.
+BOUND = [200, 200, 200, 200, 200, 403]
+WHOLE = [200, 200, 403, 403, 403, 403]
 NO_TOKEN = "cr_0000000000000"
+NO_WORKLOAD = "wl_0000000000000"
+NO_CYCLE = "cy_0000000000000"
+JOB = {
+    "kind": "Workload",
+    "metadata": {"name": "walk", "namespace": "vision-dev"},
+    "spec": {
+        "kind": "training",
+        "roles": [{"name": "main", "command": ["true"], "requests": {"cpu": 1}}],
+    },
+}
 
 # route, concrete address, body, status for admin, auditor, member, viewer, member of another project, nobody
 Row = tuple[str, str, Any, list[int]]
@@ -44,6 +57,43 @@ TABLE: list[Row] = [
         [200, 200, 200, 200, 404, 404],
     ),
     ("DELETE /v1/objects/{kind}/{name}", "/v1/objects/Quota/vision?dry_run=true", None, ADMIN),
+    ("POST /v1/workloads", "/v1/workloads?dry_run=true", JOB, [200, 403, 200, 403, 200, 200]),
+    ("GET /v1/workloads", "/v1/workloads", None, ALL),
+    *[
+        (
+            f"{method} /v1/workloads/{{workload_id}}{rest}",
+            f"/v1/workloads/{NO_WORKLOAD}{rest}",
+            None,
+            [404] * 6,
+        )
+        for method, rest in (
+            ("GET", ""),
+            ("GET", "/explanation"),
+            ("POST", "/cancel"),
+            ("POST", "/retry"),
+            ("POST", "/hold"),
+            ("POST", "/release"),
+            ("GET", "/logs"),
+            ("GET", "/logs/stream"),
+        )
+    ],
+    ("GET /v1/refusals", "/v1/refusals", None, ALL),
+    ("GET /v1/refusals/{refusal_id}", f"/v1/refusals/{NO_WORKLOAD.replace('wl', 'rf')}", None, [404] * 6),
+    ("GET /v1/inventory", "/v1/inventory", None, BOUND),
+    ("GET /v1/inventory/summary", "/v1/inventory/summary", None, BOUND),
+    (
+        "GET /v1/devices/{device_id}",
+        f"/v1/devices/{NO_WORKLOAD.replace('wl', 'dv')}",
+        None,
+        [404, 404, 404, 404, 404, 403],
+    ),
+    ("GET /v1/queues", "/v1/queues", None, BOUND),
+    ("GET /v1/quotas", "/v1/quotas", None, BOUND),
+    ("GET /v1/cycles", "/v1/cycles", None, WHOLE),
+    ("GET /v1/cycles/{cycle_id}", f"/v1/cycles/{NO_CYCLE}", None, [404, 404, *WHOLE[2:]]),
+    ("POST /v1/cycles/{cycle_id}/replay", f"/v1/cycles/{NO_CYCLE}/replay", None, [404, 404, *WHOLE[2:]]),
+    ("GET /v1/events/stream", "/v1/events/stream?seconds=0", None, ALL),
+    ("GET /v1/doctor", "/v1/doctor", None, WHOLE),
     ("GET /v1/version", "/v1/version", None, ALL),
     ("GET /v1/openapi.json", "/v1/openapi.json", None, ALL),
     ("DELETE /v1/sessions/current", "/v1/sessions/current", None, [204] * 6),

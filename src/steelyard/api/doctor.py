@@ -1,0 +1,32 @@
+"""Doctor: is everything in order?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from steelyard.api.auth import PrincipalDep
+from steelyard.api.context import LanguageDep, ServicesDep
+from steelyard.locale import text
+from steelyard.services import doctor
+
+router = APIRouter(prefix="/v1/doctor", tags=["doctor"])
+
+
+@router.get("")
+def examine(who: PrincipalDep, services: ServicesDep, lang: LanguageDep) -> dict[str, Any]:
+    """Every check. `ok` is null where something can't be told or does not apply."""
+    found = doctor.examine(services.store, who, services.engines, services.extra.get("folder"))
+    return {
+        "checks": [
+            {
+                "id": check.id,
+                "ok": check.ok,
+                "code": check.code,
+                "params": check.params,
+                "text": text(f"doctor.{check.code}", check.params, lang),
+            }
+            for check in found
+        ]
+    }

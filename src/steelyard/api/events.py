@@ -1,0 +1,111 @@
+"""Live pages: `change` events of what the reader may see."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated, Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Query, Request
+from starlette.responses import StreamingResponse
+
+from steelyard.api.auth import PrincipalDep
+from steelyard.api.context import Services, ServicesDep
+from steelyard.api.streams import KEEP_ALIVE, Broadcaster, event, keep_alive, stream
+from steelyard.identity.authorise import scope
+from steelyard.model.errors import SteelyardError, UnavailableError
+from steelyard.model.organisation import Principal, Scope, Verb
+from steelyard.services.changes import Change
+
+router = APIRouter(prefix="/v1/events", tags=["events"])
+_KEY = "broadcaster"
+
+
+def broadcaster(services: Services) -> Broadcaster:
+    """The app's one reader of changes."""
+    found = services.extra.get(_KEY)
+    if not isinstance(found, Broadcaster):
+        found = services.extra[_KEY] = Broadcaster(services.store)
+    return found
+
+
+def secret_of(request: Request) -> str:
+    """The bearer secret, for a stream that asks again whether it still holds."""
+    return request.headers.get("authorization", "").partition(" ")[2].strip()
+
+
+async def still(services: Services, secret: str) -> Principal | None:
+    """Who the secret stands for now; None once it is revoked or expired."""
+    try:
+        return await anyio.to_thread.run_sync(services.principals.principal_of, secret)
+    except SteelyardError:
+        return None
+
+
+@router.get("/stream", response_class=StreamingResponse)
+async def changes(
+    request: Request,
+    who: PrincipalDep,
+    services: ServicesDep,
+    kind: Annotated[str | None, Query(max_length=63)] = None,
+    project: Annotated[str | None, Query(max_length=63)] = None,
+    seconds: Annotated[int, Query(ge=0, le=86_400, description="how long; then ask again")] = 3600,
+) -> StreamingResponse:
+    """Events `change` {kind, id, action, phase, version, project, at}; `dropped` when the reader was too
+    slow, after which the stream ends and what is shown is to be read anew."""
+    found = broadcaster(services)
+    if found.full:
+        raise UnavailableError("too-many-streams")
+    seen = [scope(who, Verb.VIEW, "workload")]
+
+    def wanted(change: Change) -> bool:
+        narrowed = kind in (None, change.kind) and project in (None, change.project)
+        return narrowed and change.visible(seen[0])
+
+    return stream(_changes(found, services, secret_of(request), seen, wanted, seconds))
+
+
+async def _changes(
+    source: Broadcaster,
+    services: Services,
+    secret: str,
+    seen: list[Scope],
+    wanted: Callable[[Change], bool],
+    seconds: int,
+) -> AsyncIterator[bytes]:
+    """`seen` holds the reader's scope, which is asked for again from time to time."""
+    subscriber, until = source.subscribe(wanted), time.monotonic() + seconds
+    try:
+        yield event("hello", {})
+        while not subscriber.dropped:
+            left = until - time.monotonic()
+            if left <= 0:
+                yield event("end", {"code": "time-reached"})
+                return
+            change = await subscriber.next(min(KEEP_ALIVE, left))
+            if change is not None:
+                yield event("change", _shown(change))
+                continue
+            now = await still(services, secret)
+            if now is None:
+                yield event("end", {"code": "credential-invalid"})
+                return
+            seen[0] = scope(now, Verb.VIEW, "workload")
+            yield keep_alive()
+        yield event("dropped", {"code": "reader-too-slow"})
+    finally:
+        source.leave(subscriber)
+
+
+def _shown(change: Change) -> dict[str, Any]:
+    return {
+        "kind": change.kind,
+        "id": change.id,
+        "action": change.action,
+        "phase": change.phase,
+        "version": change.version,
+        "project": change.project,
+        "at": change.at,
+        "seq": change.seq,
+    }

@@ -1,0 +1,93 @@
+"""Logs of members: a chunk, or a stream that follows."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import anyio
+import anyio.to_thread
+from fastapi import APIRouter, Query, Request
+from starlette.responses import StreamingResponse
+
+from steelyard.api.auth import PrincipalDep
+from steelyard.api.context import Services, ServicesDep
+from steelyard.api.events import secret_of, still
+from steelyard.api.streams import KEEP_ALIVE, event, keep_alive, stream
+from steelyard.identity.authorise import scope
+from steelyard.model.errors import SteelyardError
+from steelyard.model.ids import parse, render
+from steelyard.model.organisation import Principal, Verb
+from steelyard.services.logs import MAX_CHUNK, chunk_view, find_member, read_chunk
+from steelyard.store.scoped import Record
+
+router = APIRouter(prefix="/v1/workloads/{workload_id}/logs", tags=["logs"])
+MemberQuery = Annotated[
+    str | None, Query(max_length=128, description="mb_… or ROLE/INDEX of the newest attempt; else the first")
+]
+OffsetQuery = Annotated[int, Query(ge=-(2**40), le=2**62, description="negative: from the end")]
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds between looks at a log that does not grow
+
+
+def _member(services: Services, who: Principal, workload_id: str, member: str | None) -> Record:
+    with services.store.read() as view:
+        return find_member(view, scope(who, Verb.VIEW, "workload"), parse("workload", workload_id), member)
+
+
+@router.get("")
+def chunk(
+    workload_id: str,
+    who: PrincipalDep,
+    services: ServicesDep,
+    member: MemberQuery = None,
+    offset: OffsetQuery = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_CHUNK)] = 65536,
+) -> dict[str, Any]:
+    """Bytes of standard output and error as they were written, in base64. `end`: no more will come."""
+    found = _member(services, who, workload_id, member)
+    return chunk_view(found, offset, read_chunk(services.engines.get, found, offset, limit))
+
+
+@router.get("/stream", response_class=StreamingResponse)
+async def follow(
+    request: Request,
+    workload_id: str,
+    who: PrincipalDep,
+    services: ServicesDep,
+    member: MemberQuery = None,
+    offset: OffsetQuery = 0,
+) -> StreamingResponse:
+    """Events `log` (data: the bytes in base64) as the log grows, and `end` after its last byte."""
+    found = await anyio.to_thread.run_sync(_member, services, who, workload_id, member)
+    return stream(_follow(services, secret_of(request), found, offset))
+
+
+async def _follow(services: Services, secret: str, member: Record, offset: int) -> AsyncIterator[bytes]:
+    pause, asked = FIRST_PAUSE, time.monotonic()
+    yield event(
+        "member", {"id": render("member", member["id"]), "role": member["role"], "index": member["idx"]}
+    )
+    while True:
+        try:
+            read = await anyio.to_thread.run_sync(read_chunk, services.engines.get, member, offset, 65536)
+        except SteelyardError as error:
+            yield event("error", {"code": error.code, "params": error.params})
+            return
+        if read.data:
+            yield event("log", b64encode(read.data))
+            offset, pause = read.next_offset, FIRST_PAUSE
+        if read.end:
+            yield event("end", {"offset": read.next_offset})
+            return
+        if not read.data:
+            offset = read.next_offset
+            await anyio.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+        if time.monotonic() - asked >= KEEP_ALIVE:
+            asked = time.monotonic()
+            if await still(services, secret) is None:
+                yield event("end", {"offset": offset, "code": "credential-invalid"})
+                return
+            yield keep_alive()

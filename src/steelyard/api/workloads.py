@@ -1,0 +1,145 @@
+"""Workloads: submit, list, show, explain, cancel, retry, hold, release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Query
+from starlette.responses import Response
+
+from steelyard.api.auth import PrincipalDep
+from steelyard.api.context import LanguageDep, OriginDep, Services, ServicesDep
+from steelyard.api.desk import DeskDep
+from steelyard.api.etag import IfMatchDep, etag
+from steelyard.api.idempotency import OnceDep, answer_once, json_answer
+from steelyard.api.paging import PageDep, paged
+from steelyard.api.texts import with_texts
+from steelyard.model.ids import parse
+from steelyard.model.lifecycle import Outcome, Phase
+from steelyard.model.workloads import WorkloadKind
+from steelyard.services import workloads
+from steelyard.services.idempotency import Once, Recorded
+from steelyard.services.workloads import OnUnit
+from steelyard.store.unit import Unit
+from steelyard.store.workloads import WorkloadFilter
+
+router = APIRouter(prefix="/v1/workloads", tags=["workloads"])
+NameQuery = Annotated[str | None, Query(max_length=63)]
+
+
+def _record(services: Services, key: Once | None, status: int) -> OnUnit:
+    """Notes the id in the unit; a request that is sent again is answered with the workload as it is then."""
+
+    def record(unit: Unit, name: str) -> None:
+        if key is not None:
+            key.record(unit, status, {"id": name}, services.now())
+
+    return record
+
+
+def _shown(view: dict[str, Any], lang: str, status: int = 200) -> Response:
+    return json_answer(with_texts(view, lang), status, etag(view["version"]))
+
+
+@router.post("", status_code=201)
+def submit(
+    document: Annotated[Any, Body(description="A Workload document: kind, metadata, spec")],
+    who: PrincipalDep,
+    services: ServicesDep,
+    desk: DeskDep,
+    origin: OriginDep,
+    lang: LanguageDep,
+    key: OnceDep,
+    dry_run: bool = False,
+) -> Response:
+    """Submit a workload. A dry run answers 200 with `would`: start, wait or refuse. What is refused is
+    answered 422 with every reason, and recorded."""
+
+    def act() -> Response:
+        if dry_run:
+            return json_answer(with_texts(workloads.submit(desk, who, document, dry_run=True), lang))
+        view = workloads.submit(desk, who, document, origin=origin, on_unit=_record(services, key, 201))
+        return _shown(view, lang, 201)
+
+    def again(found: Recorded) -> Response:
+        view = workloads.show(desk, who, parse("workload", found.body["id"]))
+        return _shown(view, lang, found.status)
+
+    return answer_once(services, None if dry_run else key, act, again)
+
+
+@router.get("")
+def list_workloads(
+    who: PrincipalDep,
+    desk: DeskDep,
+    page: PageDep,
+    lang: LanguageDep,
+    project: NameQuery = None,
+    namespace: NameQuery = None,
+    kind: WorkloadKind | None = None,
+    phase: Annotated[Phase | Literal["live"] | None, Query()] = None,
+    outcome: Outcome | None = None,
+    queue: NameQuery = None,
+    q: Annotated[str | None, Query(max_length=63, description="part of the name")] = None,
+    order: Literal["newest", "oldest"] = "newest",
+) -> Response:
+    """Workloads that the caller may see."""
+    wanted = WorkloadFilter(
+        project=project,
+        namespace=namespace,
+        kind=None if kind is None else kind.value,
+        phase=None if phase is None else str(phase),
+        outcome=None if outcome is None else outcome.value,
+        queue=queue,
+        text=q,
+    )
+    rows, following = workloads.list_page(desk, who, wanted, cursor=page.after, limit=page.limit, order=order)
+    return json_answer(with_texts(paged(rows, following), lang))
+
+
+@router.get("/{workload_id}")
+def show(workload_id: str, who: PrincipalDep, desk: DeskDep, lang: LanguageDep) -> Response:
+    """A workload with its reasons or verdict, and every attempt."""
+    return _shown(workloads.show(desk, who, parse("workload", workload_id)), lang)
+
+
+@router.get("/{workload_id}/explanation")
+def explanation(workload_id: str, who: PrincipalDep, desk: DeskDep, lang: LanguageDep) -> Response:
+    """Why it waits, and what would happen in the next cycle."""
+    found = workloads.explain_workload(desk, who, parse("workload", workload_id))
+    return json_answer(with_texts(found, lang))
+
+
+def _route(name: str, act: Callable[..., dict[str, Any]], about: str) -> None:
+    def change(
+        workload_id: str,
+        who: PrincipalDep,
+        services: ServicesDep,
+        desk: DeskDep,
+        origin: OriginDep,
+        lang: LanguageDep,
+        version: IfMatchDep,
+        key: OnceDep,
+    ) -> Response:
+        number = parse("workload", workload_id)
+
+        def once() -> Response:
+            on_unit = _record(services, key, 202)
+            view = act(desk, who, number, if_match=version, origin=origin, on_unit=on_unit)
+            return _shown(view, lang, 202)
+
+        def again(_found: Recorded) -> Response:
+            return _shown(workloads.show(desk, who, number), lang, 202)
+
+        return answer_once(services, key, once, again)
+
+    router.add_api_route(
+        f"/{{workload_id}}/{name}", change, methods=["POST"], status_code=202, name=name, description=about
+    )
+
+
+_route("cancel", workloads.cancel, "Withdraw what waits; ask what has started to stop.")
+_route("retry", workloads.retry, "The next attempt of a workload that ended without success.")
+_route("hold", workloads.hold, "Keep a queued workload from being looked at.")
+_route("release", workloads.release, "Let a held workload wait again.")
