@@ -109,10 +109,13 @@ def _spec(
         raise InvalidError("field-invalid", path="spec.roles", expected="entries without doubles")
     if sum(role.count for role in roles) > MAX_MEMBERS:
         raise InvalidError("field-out-of-bounds", path="spec.roles", low=1, high=MAX_MEMBERS)
+    kind = r.choice("kind", WorkloadKind)
+    # a service is not squeezed by work of a higher priority unless its owner says that it may be
+    preemptible = r.flag("preemptible") if r.has("preemptible") else kind is not WorkloadKind.INFERENCE
     spec = WorkloadSpec(
         name=name,
         namespace=namespace,
-        kind=r.choice("kind", WorkloadKind),
+        kind=kind,
         roles=roles,
         queue=r.optional_name("queue"),
         priority_class=r.optional_name("priorityClass"),
@@ -127,7 +130,7 @@ def _spec(
             _inside(path, f"spec.artifacts[{index}]")
             for index, path in enumerate(r.texts("artifacts", MAX_PATHS, 1024))
         ),
-        preemptible=r.flag("preemptible") if r.has("preemptible") else True,
+        preemptible=preemptible,
     )
     r.finish()
     return spec
