@@ -57,8 +57,13 @@ def request_id_of(request: Request) -> str:
 
 
 def origin_of(request: Request) -> Origin:
-    """Where a change comes from, for its leaves. Addresses are confidential and not kept here."""
-    return Origin(request_id=request_id_of(request) or None)
+    """Where a change comes from, for its leaves: address and client as salted hashes."""
+    conceal = services_of(request).store.writer.secrets.conceal
+    return Origin(
+        client=conceal(request.headers.get("user-agent")),
+        ip=conceal(request.client.host if request.client is not None else None),
+        request_id=request_id_of(request) or None,
+    )
 
 
 # Dependencies that never block are coroutines: each plain function would cost a change of thread.

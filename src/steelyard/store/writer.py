@@ -24,6 +24,7 @@ from steelyard.model.units import SECOND
 from steelyard.store import tables as t
 from steelyard.store.database import writing
 from steelyard.store.leaves import tile_reader
+from steelyard.store.secrets import Secrets
 from steelyard.store.statements import Row, Statement, Statements
 from steelyard.store.unit import NO_HEAD, TABLE_ORDER, Unit, Write, object_stream, set_head
 
@@ -53,6 +54,7 @@ class Writer:
         self._engine = engine
         self._now = now
         self._statements = Statements(engine.dialect)
+        self.secrets = Secrets()
         self._queue: queue.SimpleQueue[tuple[Unit, Future[Unit]] | None] = queue.SimpleQueue()
         self._last_ts = 0
         self._state = self._read_state()
@@ -208,6 +210,7 @@ class Writer:
         if done.rows or epoch != state.epoch:
             self._write_log(connection, state, done, epoch)
         self._write_rows(connection, units, done)
+        self._write_openings(connection, units)
         if epoch != state.epoch:
             done = done._replace(state=done.state._replace(epoch=epoch))
         return done
@@ -327,7 +330,14 @@ class Writer:
             columns = ("tree", "node", "subject", "used")
             self._statements.upsert(t.quota_usage, columns, columns[:3], ("used",)).run(connection, rows)
 
+    def _write_openings(self, connection: Connection, units: list[Unit]) -> None:
+        openings = self.secrets.openings(draft for unit in units for draft, _, _ in unit.drafts)
+        if openings:
+            statement = self._statements.upsert(t.confidential, ("digest", "salt", "value"), ("digest",))
+            statement.run(connection, [opening._asdict() for opening in openings])
+
     def _publish(self, units: list[Unit], done: Sequenced) -> None:
+        self.secrets.written(self.secrets.openings(draft for unit in units for draft, _, _ in unit.drafts))
         self._state = done.state
         if done.rows:
             self._last_ts = done.rows[-1].ts
