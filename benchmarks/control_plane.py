@@ -105,16 +105,22 @@ spec: {routes: [{queue: main, priorityClass: normal}]}
 def document(number: int) -> dict[str, Any]:
     """The number-th workload of the mix."""
     kind = number % 10
-    requests: dict[str, Any] = {"cpu": 1, "memory": "1Gi"} if kind < 6 else {"cpu": 1, "memory": "1Gi", "gpu": 1}
+    requests: dict[str, Any] = (
+        {"cpu": 1, "memory": "1Gi"} if kind < 6 else {"cpu": 1, "memory": "1Gi", "gpu": 1}
+    )
     role = {
-        "name": "main", "count": 2 if kind == 9 else 1, "command": ["train"], "requests": requests,
+        "name": "main",
+        "count": 2 if kind == 9 else 1,
+        "command": ["train"],
+        "requests": requests,
         "expect": {"run": "1ms"},
-    }  # fmt: skip
+    }
     namespace = "one-dev" if number % 3 else "two-dev"
     return {
-        "kind": "Workload", "metadata": {"name": f"w{number}", "namespace": namespace},
+        "kind": "Workload",
+        "metadata": {"name": f"w{number}", "namespace": namespace},
         "spec": {"kind": "training", "roles": [role]},
-    }  # fmt: skip
+    }
 
 
 def now() -> int:
@@ -199,7 +205,7 @@ def main() -> None:
     arguments.add_argument("--quick", action="store_true", help="2,000 workloads instead of 20,000")
     quick = arguments.parse_args().quick
     count = 2_000 if quick else 20_000
-    print(f"{count} workloads; mix of ten: {MIX}; {SUBMITS_A_PASS} submits a pass, groups of at most 200 objects")
+    print(f"{count} workloads; mix of ten: {MIX}; {SUBMITS_A_PASS} submits a pass, groups of 200")
     metrics: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         found = run(sqlite_url(Path(folder)), count)

@@ -18,9 +18,20 @@ from steelyard.store import live as rows
 
 BATCH = 2000
 #: Object kinds whose leaves change what the loop works on: quota, organisation, pools, clusters.
-DECLARED = frozenset({
-    "cluster", "pool", "team", "project", "namespace", "cohort", "queue", "quota", "priorityclass", "routing",
-})  # fmt: skip
+DECLARED = frozenset(
+    {
+        "cluster",
+        "pool",
+        "team",
+        "project",
+        "namespace",
+        "cohort",
+        "queue",
+        "quota",
+        "priorityclass",
+        "routing",
+    }
+)
 
 
 class Follower:

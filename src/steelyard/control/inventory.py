@@ -15,7 +15,7 @@ from steelyard.control.context import Context
 from steelyard.evidence.leaf import Head, LeafDraft
 from steelyard.evidence.usage import MeterDevice
 from steelyard.model.ids import render
-from steelyard.model.resources import Availability, FoundDevice, FoundNode, UnavailableReason
+from steelyard.model.resources import Availability, FoundDevice, FoundNode, Provenance, UnavailableReason
 from steelyard.services.live_records import LiveDevice, LiveNode
 from steelyard.store import live as rows
 from steelyard.store import tables as t
@@ -23,6 +23,9 @@ from steelyard.store.unit import NO_HEAD, Unit
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 Json = dict[str, Any]
+State = tuple[LiveDevice, Availability, str | None]
+_GONE = (Availability.UNPLANNED, UnavailableReason.NODE_LOST.value)
+_MISSING = (Availability.UNPLANNED, UnavailableReason.MISSING.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,15 @@ def load_flavors(context: Context) -> list[PoolFlavor]:
         for flavor in spec.get("flavors") or ():
             found.append(
                 PoolFlavor(
-                    pool, spec["cluster"], labels, flavor["name"], flavor["class"], flavor.get("model"),
+                    pool,
+                    spec["cluster"],
+                    labels,
+                    flavor["name"],
+                    flavor["class"],
+                    flavor.get("model"),
                     flavor.get("family"),
                 )
-            )  # fmt: skip
+            )
     return found
 
 
@@ -98,9 +106,9 @@ class Inventory:
         for node in nodes:
             self._node(unit, cluster, node, now)
         for (where, name), known in self._names.items():
-            if where == cluster and name not in seen:
-                gone = UnavailableReason.NODE_LOST.value
-                self._changed(unit, known, Availability.UNPLANNED, gone, [], now)
+            if where == cluster and name not in seen and (known.availability, known.reason) != _GONE:
+                lost: list[State] = [(device, *_GONE) for device in known.devices if device.reason is None]
+                self._changed(unit, known, *_GONE, lost, now)
         if unit.drafts:
             self._bump(unit)
             context.changed = True
@@ -116,39 +124,42 @@ class Inventory:
             self._register(unit, cluster, found, now)
             return
         fresh = [device for device in found.devices if (cluster, device.uid) not in self._uids]
-        gone = {device.uid for device in known.devices} - {device.uid for device in found.devices}
-        states: list[tuple[LiveDevice, Availability, str | None]] = []
-        for device in found.devices:
-            mine = self._uids.get((cluster, device.uid))
-            if mine is not None:
-                availability, reason = _effective(found, device)
-                if (mine.availability, mine.reason) != (availability, reason):
-                    states.append((mine, availability, reason))
-        for uid in sorted(gone):
-            mine = self._uids[cluster, uid]
-            if mine.reason != UnavailableReason.MISSING.value:
-                states.append((mine, Availability.UNPLANNED, UnavailableReason.MISSING.value))
-        same = (known.availability, known.reason, known.labels) == (
-            found.availability, found.reason, dict(found.labels),
-        )  # fmt: skip
-        if same and not states and not fresh:
+        states = self._states(known, found)
+        seen = (found.availability, found.reason, dict(found.labels))
+        if (known.availability, known.reason, known.labels) == seen and not states and not fresh:
             return
-        if known.labels != dict(found.labels):
-            known.labels = dict(found.labels)
+        known.labels = dict(found.labels)
         for device in fresh:
             self._device(unit, known, device, found, now)
         self._changed(unit, known, found.availability, found.reason, states, now, fresh)
         self._assign(unit, known, now)
 
+    def _states(self, known: LiveNode, found: FoundNode) -> list[State]:
+        """Registered devices of the node whose state is another now; what vanished is missing."""
+        states: list[State] = []
+        by_uid = {device.uid: device for device in found.devices}
+        for mine in known.devices:
+            device = by_uid.get(mine.uid)
+            state = _effective(found, device) if device is not None else _MISSING
+            if (mine.availability, mine.reason) != state:
+                states.append((mine, *state))
+        return states
+
     def _register(self, unit: Unit, cluster: str, found: FoundNode, now: int) -> None:
         context = self._context
-        simulated = any(fact.provenance == "simulated" for fact in found.facts.values()) or any(
-            fact.provenance == "simulated" for device in found.devices for fact in device.facts.values()
-        )
+        facts = [*found.facts.values(), *(fact for d in found.devices for fact in d.facts.values())]
+        simulated = any(fact.provenance is Provenance.SIMULATED for fact in facts)
         node = LiveNode(
-            context.store.ids.next(), cluster, found.name, dict(found.labels), found.availability, found.reason,
-            simulated, 1, NO_HEAD,
-        )  # fmt: skip
+            context.store.ids.next(),
+            cluster,
+            found.name,
+            dict(found.labels),
+            found.availability,
+            found.reason,
+            simulated,
+            1,
+            NO_HEAD,
+        )
         context.state.nodes[node.id] = self._names[cluster, found.name] = node
         carrier = unit.insert(
             t.node,
@@ -174,15 +185,10 @@ class Inventory:
         node: LiveNode,
         availability: Availability,
         reason: str | None,
-        states: list[tuple[LiveDevice, Availability, str | None]],
+        states: list[State],
         now: int,
         fresh: list[FoundDevice] | None = None,
     ) -> None:
-        if reason == UnavailableReason.NODE_LOST.value and not states:
-            states = [(device, availability, reason) for device in node.devices if device.reason is None]
-        if (node.availability, node.reason) == (availability, reason) and not states and not fresh:
-            if node.reason == UnavailableReason.NODE_LOST.value:
-                return
         node.availability, node.reason = availability, reason
         carrier = unit.update(
             t.node,
@@ -205,12 +211,20 @@ class Inventory:
 
     def _leaf(self, unit: Unit, node: LiveNode, carrier: Json, action: str, changes: list[Json]) -> None:
         draft = LeafDraft(
-            action=action, object_kind="node", object_id=render("node", node.id),
-            version_before=None if node.version == 1 else node.version - 1, version_after=node.version,
-            cluster=node.cluster, reason_code=node.reason,
-            extra={"name": node.name, "availability": node.availability.value, "changes": changes[:200],
-                   "simulated": node.simulated},
-        )  # fmt: skip
+            action=action,
+            object_kind="node",
+            object_id=render("node", node.id),
+            version_before=None if node.version == 1 else node.version - 1,
+            version_after=node.version,
+            cluster=node.cluster,
+            reason_code=node.reason,
+            extra={
+                "name": node.name,
+                "availability": node.availability.value,
+                "changes": changes[:200],
+                "simulated": node.simulated,
+            },
+        )
 
         def keep(head: Head) -> None:
             node.head = head
@@ -229,9 +243,24 @@ class Inventory:
         availability, reason = _effective(where, found)
         simulated = any(fact.provenance == "simulated" for fact in found.facts.values()) or node.simulated
         device = LiveDevice(
-            context.store.ids.next(), node.id, node.cluster, found.uid, found.device_class, found.family, found.model,
-            found.capacity, found.memory, availability, reason, simulated, False, 1, None, None, found.parent_uid,
-        )  # fmt: skip
+            context.store.ids.next(),
+            node.id,
+            node.cluster,
+            found.uid,
+            found.device_class,
+            found.family,
+            found.model,
+            found.capacity,
+            found.memory,
+            availability,
+            reason,
+            simulated,
+            False,
+            1,
+            None,
+            None,
+            found.parent_uid,
+        )
         node.devices.append(device)
         context.state.devices[device.id] = self._uids[node.cluster, found.uid] = device
         unit.insert(
@@ -319,6 +348,11 @@ def _effective(node: FoundNode, device: FoundDevice) -> tuple[Availability, str 
 
 def _outline(device: FoundDevice) -> Json:
     return {
-        "uid": device.uid, "class": device.device_class.value, "family": device.family, "model": device.model,
-        "capacity": device.capacity, "availability": device.availability.value, "reason": device.reason,
-    }  # fmt: skip
+        "uid": device.uid,
+        "class": device.device_class.value,
+        "family": device.family,
+        "model": device.model,
+        "capacity": device.capacity,
+        "availability": device.availability.value,
+        "reason": device.reason,
+    }

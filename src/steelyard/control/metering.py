@@ -9,10 +9,16 @@ from steelyard.model.resources import DeviceClass
 
 SCHEDULABLE, BLOCKED, FRAGMENTED = "idle.schedulable", "idle.blocked", "idle.fragmented"
 #: Reasons that a rule is in the way of, not the shape of what is free.
-_RULES = frozenset({
-    ReasonCode.WAITING_FOR_QUOTA, ReasonCode.OVER_LIMIT, ReasonCode.EXCEEDS_MAX_QUOTA, ReasonCode.QUEUE_STOPPED,
-    ReasonCode.BACKOFF, ReasonCode.HELD,
-})  # fmt: skip
+_RULES = frozenset(
+    {
+        ReasonCode.WAITING_FOR_QUOTA,
+        ReasonCode.OVER_LIMIT,
+        ReasonCode.EXCEEDS_MAX_QUOTA,
+        ReasonCode.QUEUE_STOPPED,
+        ReasonCode.BACKOFF,
+        ReasonCode.HELD,
+    }
+)
 
 
 class Causes:

@@ -111,10 +111,17 @@ class Scheduler:
         attempt.times["placed"] = now
         clusters = sorted(attempt.clusters)
         carrier = context.move(
-            unit, attempt, Phase.STARTING,
-            {"placed": now, "cluster": clusters[0], "simulated": attempt.simulated, "cycle_id": cycle_id,
-             "policy_version": attempt.policy_version},
-        )  # fmt: skip
+            unit,
+            attempt,
+            Phase.STARTING,
+            {
+                "placed": now,
+                "cluster": clusters[0],
+                "simulated": attempt.simulated,
+                "cycle_id": cycle_id,
+                "policy_version": attempt.policy_version,
+            },
+        )
         detail = {
             "cycle": render("cycle", cycle_id),
             "members": [_where(member) for member in attempt.members],
@@ -142,10 +149,20 @@ class Scheduler:
         for wanted in plan.allocations:
             assert wanted.device_id is not None  # every engine of ours says which device
             allocation = LiveAllocation(
-                ids.next(), wanted.device_id, wanted.node_id, plan.cluster, wanted.flavor, wanted.device_class,
-                wanted.quantity, wanted.share_kind, now, context.org_version, context.state.policy.version,
-                placement.quota_basis.value, placement.lender,
-            )  # fmt: skip
+                ids.next(),
+                wanted.device_id,
+                wanted.node_id,
+                plan.cluster,
+                wanted.flavor,
+                wanted.device_class,
+                wanted.quantity,
+                wanted.share_kind,
+                now,
+                context.org_version,
+                context.state.policy.version,
+                placement.quota_basis.value,
+                placement.lender,
+            )
             allocations.append(allocation)
             unit.insert(
                 t.allocation,
@@ -169,9 +186,16 @@ class Scheduler:
                 lender=allocation.lender,
             )
         return LiveMember(
-            member_id, render("member", member_id), plan.role, plan.index, plan.cluster, plan.node_id, node.name,
-            "starting", allocations,
-        )  # fmt: skip
+            member_id,
+            render("member", member_id),
+            plan.role,
+            plan.index,
+            plan.cluster,
+            plan.node_id,
+            node.name,
+            "starting",
+            allocations,
+        )
 
     # --- holds and evictions -----------------------------------------------------------------------
     def _hold(self, unit: Unit, hold: HoldView, now: int) -> None:
@@ -241,11 +265,15 @@ class Scheduler:
             at=now,
         )
         detail = {
-            "preemptor": render("workload", eviction.preemptor_workload_id), "rule": eviction.rule,
-            "preemptor_priority": eviction.preemptor_priority, "priority": eviction.priority,
-            "quantity": quantities, "ran": lost, "goes_to": victim.queue,
+            "preemptor": render("workload", eviction.preemptor_workload_id),
+            "rule": eviction.rule,
+            "preemptor_priority": eviction.preemptor_priority,
+            "priority": eviction.priority,
+            "quantity": quantities,
+            "ran": lost,
+            "goes_to": victim.queue,
             "same_project": preemptor is not None and preemptor.project == victim.project,
-        }  # fmt: skip
+        }
         stop_attempt(context, unit, victim, now, "preempted", "workload.evict", detail)
 
 
@@ -289,10 +317,17 @@ def send_stop(context: Context, attempt: LiveAttempt) -> None:
 
 def _where(member: LiveMember) -> dict[str, object]:
     return {
-        "id": member.text_id, "role": member.role, "index": member.index, "node": member.node,
+        "id": member.text_id,
+        "role": member.role,
+        "index": member.index,
+        "node": member.node,
         "devices": [
-            {"id": render("device", a.device_id), "class": a.device_class.value, "flavor": a.flavor,
-             "quantity": a.quantity}
+            {
+                "id": render("device", a.device_id),
+                "class": a.device_class.value,
+                "flavor": a.flavor,
+                "quantity": a.quantity,
+            }
             for a in member.allocations
         ],
-    }  # fmt: skip
+    }

@@ -1,0 +1,282 @@
+"""The end of an attempt: allocations closed, usage segments, receipt, verdict, and what follows it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from steelyard.control.agents import Forget
+from steelyard.control.context import Context, step
+from steelyard.control.verdict import judge
+from steelyard.engines.port import MemberObservation, MemberPhase, ReleaseProbe
+from steelyard.evidence.usage import AttemptFacts, EndFacts, holding_rows
+from steelyard.model.ids import render
+from steelyard.model.lifecycle import Outcome, Phase
+from steelyard.model.units import SECOND
+from steelyard.model.workloads import RestartPolicy, Verdict
+from steelyard.services.live_records import LiveAllocation, LiveAttempt
+from steelyard.store import tables as t
+from steelyard.store.statements import Row
+from steelyard.store.unit import Unit
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+BACKOFF = SECOND  # after the n-th failure of ours: 2ⁿ⁻¹ of it
+MAX_BACKOFF = 3600 * SECOND
+_STOPPED = {
+    "cancelled": Outcome.CANCELLED,
+    "preempted": Outcome.PREEMPTED,
+    "time-limit": Outcome.TIMED_OUT,
+    "member-failed": Outcome.FAILED,
+    "start-timeout": Outcome.FAILED,
+}
+
+
+def outcome_of(attempt: LiveAttempt) -> Outcome:
+    """How an attempt ended, from what its members left and why it was stopped."""
+    seen = [m.seen for m in attempt.members if m.seen is not None]
+    clean = all(s.failure is None and s.exit_code == 0 and s.exit_signal is None for s in seen)
+    if clean and len(seen) == len(attempt.members) and not any(s.stop_requested for s in seen):
+        return Outcome.SUCCEEDED
+    if any(s.timed_out for s in seen):
+        return Outcome.TIMED_OUT
+    if attempt.stop_reason in _STOPPED:
+        return _STOPPED[attempt.stop_reason]
+    if any(s.failure in ("node-lost", "lost", "device-lost") for s in seen):
+        return Outcome.LOST
+    if any(s.exit_code is None and s.exit_signal is None and s.failure is None for s in seen):
+        return Outcome.LOST
+    return Outcome.FAILED
+
+
+def finish(
+    context: Context, unit: Unit, attempt: LiveAttempt, now: int, release: str, probes: list[ReleaseProbe]
+) -> None:
+    """Close the attempt: allocations, usage segments, receipt, verdict, and what follows it."""
+    outcome = attempt.outcome or outcome_of(attempt)
+    attempt.times["release_confirmed"] = now
+    verdict = judge(outcome, _observations(attempt))
+    follows = _requeue_reason(attempt, outcome, verdict)
+    receipt = _receipt(unit, attempt, now, release, probes)
+    allocations = [a for member in attempt.members for a in member.allocations]
+    _close(context, unit, attempt, allocations, now, release)
+    for row in _segments(context, attempt, allocations, now, outcome, verdict, release):
+        unit.insert(t.holding_segment, **row)
+    context.charge(attempt.charges, -1)
+    values: Row = {
+        "release_confirmed": now,
+        "outcome": outcome.value,
+        "verdict_json": None if verdict is None else _encode(verdict).decode(),
+    }
+    detail: Row = {"outcome": outcome.value, "receipt": receipt, "next": follows}
+    if follows is None:
+        workload: Row = {"outcome": outcome.value, "finished_at": now}
+        carrier = context.move(unit, attempt, Phase.FINISHED, values, workload)
+        moved = (step(Phase.RELEASING, "finished", now, outcome.value),)
+        context.leaf(
+            unit,
+            attempt,
+            carrier,
+            "workload.finish",
+            moved,
+            detail,
+            None if verdict is None else verdict.code,
+        )
+        context.state.remove(attempt.workload_id)
+    else:
+        _requeue(context, unit, attempt, now, follows, values, detail)
+    ended_id = str(receipt["attempt"])
+    clusters = sorted(attempt.clusters)
+    context.after_commit.append(lambda: _forget(context, clusters, ended_id))
+    context.changed = True
+
+
+def _close(
+    context: Context,
+    unit: Unit,
+    attempt: LiveAttempt,
+    allocations: list[LiveAllocation],
+    now: int,
+    release: str,
+) -> None:
+    for a in allocations:
+        unit.update(t.allocation, {"id": a.id}, null=("t1",), t1=now)
+        device = context.state.touch(a.device_id)
+        device.held -= a.quantity
+        context.meter.release(a.device_id, a.quantity, now)
+        if release != "quarantined":
+            continue
+        device.quarantined += a.quantity
+        context.meter.quarantine(a.device_id, a.quantity, render("attempt", attempt.attempt_id), now)
+        unit.insert(
+            t.quarantine,
+            device_id=a.device_id,
+            attempt_id=attempt.attempt_id,
+            quantity=a.quantity,
+            reason="release-unconfirmed",
+            t0=now,
+            t1=None,
+        )
+
+
+def _segments(
+    context: Context,
+    attempt: LiveAttempt,
+    allocations: list[LiveAllocation],
+    now: int,
+    outcome: Outcome,
+    verdict: Verdict | None,
+    release: str,
+) -> list[Row]:
+    facts = AttemptFacts(
+        attempt.workload_id,
+        attempt.attempt_id,
+        attempt.kind,
+        attempt.queue,
+        attempt.priority,
+        attempt.submitter,
+        attempt.namespace,
+        attempt.project,
+        attempt.simulated,
+    )
+    ended = EndFacts(
+        outcome.value,
+        None if verdict is None else verdict.stage,
+        None if verdict is None else verdict.code,
+        release,
+    )
+    return holding_rows(facts, allocations, attempt.times, now, context.org, ended)
+
+
+def _receipt(unit: Unit, attempt: LiveAttempt, now: int, release: str, probes: list[ReleaseProbe]) -> Row:
+    checks = [[what, seen] for probe in probes for what, seen in probe.checks]
+    residue = [left for probe in probes for left in probe.residue]
+    found = (
+        "free" if release == "confirmed" else "occupied" if probes and release == "quarantined" else "unknown"
+    )
+    unit.upsert(
+        t.receipt,
+        ("attempt_id",),
+        attempt_id=attempt.attempt_id,
+        state=release,
+        confirmed_at=now,
+        control="ended",
+        ledger="closed",
+        probe=found,
+        checks_json=_encode(checks).decode(),
+        residue_json=_encode(residue).decode(),
+    )
+    return {
+        "attempt": render("attempt", attempt.attempt_id),
+        "state": release,
+        "control": "ended",
+        "ledger": "closed",
+        "probe": found,
+    }
+
+
+def _requeue_reason(attempt: LiveAttempt, outcome: Outcome, verdict: Verdict | None) -> str | None:
+    if outcome is Outcome.PREEMPTED and attempt.cancel_requested_at is None:
+        return "preempted"
+    if (
+        verdict is None
+        or attempt.number >= attempt.spec.max_attempts
+        or attempt.cancel_requested_at is not None
+    ):
+        return None
+    ours = verdict.group == "infrastructure" and attempt.spec.restart is not RestartPolicy.NEVER
+    any_failure = attempt.spec.restart is RestartPolicy.ON_FAILURE and outcome is not Outcome.TIMED_OUT
+    return "retry" if ours or any_failure else None
+
+
+def _requeue(
+    context: Context, unit: Unit, attempt: LiveAttempt, now: int, why: str, values: Row, detail: Row
+) -> None:
+    """The workload goes on with its next attempt; its first submit time stays."""
+    unit.update(
+        t.attempt,
+        {"id": attempt.attempt_id, "version": attempt.attempt_version},
+        phase="finished",
+        version=attempt.attempt_version + 1,
+        **values,
+    )
+    before, number = attempt.attempt_id, attempt.number + 1
+    context.state.remove(attempt.workload_id)
+    delay = 0 if why == "preempted" else min(BACKOFF << (attempt.number - 1), MAX_BACKOFF)
+    fresh = LiveAttempt(
+        attempt.workload_id,
+        context.store.ids.next(),
+        number,
+        attempt.name,
+        attempt.namespace,
+        attempt.project,
+        attempt.kind,
+        attempt.queue,
+        attempt.priority,
+        attempt.submitter,
+        attempt.shape,
+        attempt.shape_id,
+        attempt.spec,
+        Phase.QUEUED,
+        None,
+        attempt.submitted_at,
+        attempt.version + 1,
+        1,
+        attempt.head,
+        {"submitted": now, "eligible": now},
+        None,
+        None,
+        now + delay if delay else 0,
+        None,
+        before,
+    )
+    carrier = unit.update(
+        t.workload,
+        {"id": attempt.workload_id, "version": attempt.version},
+        phase="queued",
+        version=attempt.version + 1,
+        attempt=number,
+    )
+    unit.insert(
+        t.attempt,
+        id=fresh.attempt_id,
+        workload_id=fresh.workload_id,
+        number=number,
+        phase="queued",
+        queue=fresh.queue,
+        priority=fresh.priority,
+        submitted=now,
+        eligible=now,
+        not_before=fresh.not_before or None,
+        version=1,
+    )
+    moved = (
+        step(Phase.RELEASING, "finished", now, str(detail["outcome"])),
+        step(Phase.FINISHED, "queued", now),
+    )
+    context.leaf(unit, fresh, carrier, "workload.requeue", moved, detail, why)
+    context.state.add(fresh)
+
+
+def _forget(context: Context, clusters: list[str], attempt_id: str) -> None:
+    for cluster in clusters:
+        agent = context.agents.get(cluster)
+        if agent is not None:
+            agent.send(Forget((attempt_id,)))
+
+
+def _observations(attempt: LiveAttempt) -> list[MemberObservation]:
+    """What was seen of the members; after a restart, from their rows."""
+    text = render("attempt", attempt.attempt_id)
+    return [
+        m.seen
+        or MemberObservation(
+            text,
+            m.text_id,
+            MemberPhase.ENDED,
+            started_at=m.started_at,
+            ended_at=m.ended_at,
+            exit_code=m.exit_code,
+            exit_signal=m.exit_signal,
+            failure=m.failure,
+        )
+        for m in attempt.members
+    ]
