@@ -13,20 +13,26 @@ from typing import Any, Protocol
 from steelyard.evidence.leaf import ActorRef, Origin
 from steelyard.identity.actor import actor_of
 from steelyard.identity.authorise import authorise_object, scope
-from steelyard.model.errors import ConflictError, NotFoundError, RefusedError, SteelyardError
+from steelyard.model.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    SteelyardError,
+)
 from steelyard.model.ids import parse, render
 from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Principal, Verb
 from steelyard.model.policy import Policy
 from steelyard.scheduling import Snapshot, explain
-from steelyard.services.admission import NOUN, Turned, plan_submit
+from steelyard.services.admission import MAX_DOCUMENT, NOUN, Turned, plan_submit
 from steelyard.services.explain import explanation
 from steelyard.services.ground import Grounds, SubmitSnapshots
 from steelyard.services.organisation import load_history
 from steelyard.services.reasons import reason_view
 from steelyard.services.refusals import Request, reasons_of, refusal_unit
 from steelyard.services.shapes import read_shape
-from steelyard.services.submission import Admitted, Submitted
+from steelyard.services.submission import Admitted, Submitted, request_digest
 from steelyard.services.views import workload_rows, workload_view
 from steelyard.services.waits import slices_until
 from steelyard.services.workload_changes import (
@@ -201,8 +207,9 @@ def _change(
     desk: Desk,
     principal: Principal,
     workload_id: int,
-    verb: Verb,
+    action: str,
     if_match: int | None,
+    origin: Origin | None,
     build: Build,
     on_unit: OnUnit | None,
 ) -> Json:
@@ -210,7 +217,12 @@ def _change(
     for _ in range(MAX_TRIES):
         with desk.store.read() as view:
             row = find(view, principal, workload_id)
-            authorise_object(principal, verb, NOUN, row["project"], name, owner=row["submitter"])
+        try:
+            authorise_object(principal, Verb.CHANGE, NOUN, row["project"], name, owner=row["submitter"])
+        except ForbiddenError as error:
+            _record_denial(desk, principal, row, action, error, origin)
+            raise
+        with desk.store.read() as view:
             if if_match is not None and if_match != row["version"]:
                 raise ConflictError("version-mismatch", expected=if_match, version=row["version"])
             now = max(desk.store.now(), row["attempt_submitted"])
@@ -250,7 +262,7 @@ def cancel(
             return withdraw_unit(actor, row, slices_until(view, row, now), now, origin)
         return None if row["cancel_requested_at"] is not None else cancel_unit(actor, row, now, origin)
 
-    return _change(desk, principal, workload_id, Verb.CHANGE, if_match, build, on_unit)
+    return _change(desk, principal, workload_id, "workload.cancel", if_match, origin, build, on_unit)
 
 
 def retry(
@@ -266,15 +278,51 @@ def retry(
 
     def build(_view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
         unit = retry_unit(desk.store.ids, actor, row, now, origin)
-        _judge_again(desk, principal, actor, row, now, origin)
+        _judge_again(desk, principal, row, now, origin)
         return unit
 
-    return _change(desk, principal, workload_id, Verb.CHANGE, if_match, build, on_unit)
+    return _change(desk, principal, workload_id, "workload.retry", if_match, origin, build, on_unit)
 
 
-def _judge_again(
-    desk: Desk, principal: Principal, actor: ActorRef, row: Record, now: int, origin: Origin | None
+def _record_denial(
+    desk: Desk, principal: Principal, row: Record, action: str, error: SteelyardError, origin: Origin | None
 ) -> None:
+    """Who tried what it may not stands in the audit, too."""
+    name = render("workload", row["id"])
+    request = Request(
+        request_digest({"action": action, "workload": name}, MAX_DOCUMENT),
+        row["name"],
+        row["namespace"],
+        row["kind"],
+        row["project"],
+    )
+    _refuse(desk, principal, request, error, action, origin)
+
+
+def _refuse(
+    desk: Desk,
+    principal: Principal,
+    request: Request,
+    error: SteelyardError,
+    action: str,
+    origin: Origin | None,
+) -> None:
+    """Write the record and name it in the error."""
+    number, unit = refusal_unit(
+        desk.store.ids,
+        actor_of(principal),
+        principal,
+        request,
+        reasons_of(error),
+        desk.store.now(),
+        action=action,
+        origin=origin,
+    )
+    desk.store.writer.write(unit)
+    error.params["refusal"] = render("refusal", number)
+
+
+def _judge_again(desk: Desk, principal: Principal, row: Record, now: int, origin: Origin | None) -> None:
     ground = desk.grounds.current(now)
     with desk.store.read() as view:
         body = repository.shape_bodies(view, [row["shape_id"]])[row["shape_id"]]
@@ -287,18 +335,7 @@ def _judge_again(
     request = Request(
         shape.key, row["name"], row["namespace"], row["kind"], row["project"], asked, ground.policy.version
     )
-    number, unit = refusal_unit(
-        desk.store.ids,
-        actor,
-        principal,
-        request,
-        reasons_of(error),
-        now,
-        action="workload.retry",
-        origin=origin,
-    )
-    desk.store.writer.write(unit)
-    error.params["refusal"] = render("refusal", number)
+    _refuse(desk, principal, request, error, "workload.retry", origin)
     raise error
 
 
@@ -316,7 +353,7 @@ def hold(
     def build(_view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
         return None if row["phase"] == Phase.HELD else hold_unit(actor, row, (), now, origin)
 
-    return _change(desk, principal, workload_id, Verb.CHANGE, if_match, build, on_unit)
+    return _change(desk, principal, workload_id, "workload.hold", if_match, origin, build, on_unit)
 
 
 def release(
@@ -333,4 +370,4 @@ def release(
     def build(_view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
         return None if row["phase"] == Phase.QUEUED else release_unit(actor, row, (), now, origin)
 
-    return _change(desk, principal, workload_id, Verb.CHANGE, if_match, build, on_unit)
+    return _change(desk, principal, workload_id, "workload.release", if_match, origin, build, on_unit)

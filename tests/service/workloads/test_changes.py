@@ -206,9 +206,14 @@ def test_who_may_not_see_a_workload_is_told_that_it_is_not_there(desk: Desk) -> 
             act(desk, BOB, number)
 
 
+@pytest.mark.requirement("K2")
 def test_a_viewer_changes_nothing_and_a_member_changes_only_its_own(desk: Desk) -> None:
     number = submitted(desk)
     for other in (EVE, person("carl", RoleName.MEMBER, "vision", 9)):
-        with pytest.raises(ForbiddenError):
+        with pytest.raises(ForbiddenError) as caught:
             cancel(desk, other, number)
+        leaf = last_leaf(desk)
+        assert (leaf["action"], leaf["outcome"]) == ("workload.cancel", "refused")
+        assert leaf["object"]["id"] == caught.value.params["refusal"]
+        assert leaf["actor"]["id"] == other.id
     assert cancel(desk, ROOT, number)["outcome"] == "withdrawn"
