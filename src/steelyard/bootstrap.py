@@ -40,6 +40,9 @@ from steelyard.store.store import Store
 
 PASSWORD_FILE = "initial-password"
 LOCK_FILE = "server.lock"
+#: One request passes from thread to thread (event loop, worker, writer, control); at the interpreter's 5 ms a
+#: thread that computes keeps each of them waiting as long. Measured: a submit took 29 ms, now 8.
+SWITCH_SECONDS = 0.0005
 
 
 def now() -> int:
@@ -182,6 +185,7 @@ def run_http(house: House, listener: socket.socket) -> None:
         server_header=False,
     )
     server = uvicorn.Server(config)
+    sys.setswitchinterval(SWITCH_SECONDS)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     server.run(sockets=[listener])
 
