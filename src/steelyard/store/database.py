@@ -18,6 +18,8 @@ from steelyard.model.errors import InvalidError
 View: TypeAlias = Connection
 
 SQLITE_NAME = "steelyard.db"
+#: A server that is stopped in the middle of a write has its locks taken from it after this time.
+_STOPPED_WRITER = "SET LOCAL idle_in_transaction_session_timeout = '4s'"
 
 
 def sqlite_url(folder: Path) -> str:
@@ -83,6 +85,8 @@ def writing(engine: Engine) -> Iterator[Connection]:
     with engine.connect() as connection:
         writer = connection.execution_options(writing=True)
         with writer.begin():
+            if engine.dialect.name == "postgresql":
+                writer.exec_driver_sql(_STOPPED_WRITER)
             yield writer
 
 

@@ -14,19 +14,22 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+import structlog
 from sqlalchemy import Connection, Engine, select
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from steelyard.evidence.leaf import LOG_KIND, ActorRef, Head, LeafDraft, LogState, Sequenced, sequence
 from steelyard.evidence.merkle import Frontier, load_tails
-from steelyard.model.errors import ConflictError, SteelyardError, UnavailableError
+from steelyard.model.errors import ConflictError, UnavailableError
 from steelyard.model.units import SECOND
 from steelyard.store import tables as t
 from steelyard.store.database import writing
+from steelyard.store.failures import is_trouble, told
 from steelyard.store.leaves import tile_reader
 from steelyard.store.secrets import Secrets
 from steelyard.store.statements import Row, Statement, Statements
 from steelyard.store.unit import NO_HEAD, TABLE_ORDER, Unit, Write, object_stream, set_head
+
+log = structlog.get_logger(__name__)
 
 GROUP_OBJECTS = 200
 SYSTEM = ActorRef("system", "system")
@@ -58,6 +61,7 @@ class Writer:
         self._queue: queue.SimpleQueue[tuple[Unit, Future[Unit]] | None] = queue.SimpleQueue()
         self._last_ts = 0
         self._state = self._read_state()
+        self._clock = self._last_ts  # our newest reading that is committed
         self._heads: dict[str, Head] = {}
         self._listeners: list[Callable[[Sequenced], None]] = []
         self.commits = 0
@@ -79,10 +83,14 @@ class Writer:
         self._thread.start()
 
     def close(self) -> None:
-        """Flush what waits and end."""
+        """Flush what waits and end. Units that come later are turned away."""
         if self._thread.is_alive():
             self._queue.put(None)
             self._thread.join()
+        while not self._queue.empty():
+            late = self._queue.get_nowait()
+            if late is not None:
+                late[1].set_exception(UnavailableError("database-failed", detail="closed"))
 
     def on_publish(self, listener: Callable[[Sequenced], None]) -> None:
         """`listener` is told after each commit, in the writer's thread; it must be quick and not raise."""
@@ -95,10 +103,13 @@ class Writer:
         return future
 
     def write(self, unit: Unit, timeout: float = 60.0) -> Unit:
-        """Submit and wait. Raises UnavailableError when the database does not answer in time."""
+        """Submit and wait. Raises UnavailableError when the database does not answer in time; a unit whose
+        turn has not come by then is not written any more."""
+        future = self.submit(unit)
         try:
-            return self.submit(unit).result(timeout)
+            return future.result(timeout)
         except TimeoutError:
+            future.cancel()
             raise UnavailableError("database-busy") from None
 
     def write_now(self, units: Sequence[Unit]) -> None:
@@ -130,21 +141,25 @@ class Writer:
                 return
 
     def _flush(self, group: list[tuple[Unit, Future[Unit]]]) -> None:
+        group = [(unit, future) for unit, future in group if future.set_running_or_notify_cancel()]
+        if not group:
+            return
+        units, now = [unit for unit, _ in group], self._now()
         for attempt in range(8):
             try:
-                self._flush_together([unit for unit, _ in group], locking=attempt > 0)
+                done = self._flush_together(units, now, locking=attempt > 0)
             except LogMoved:
                 continue
-            except (SteelyardError, IntegrityError) as error:
-                if len(group) == 1 and not isinstance(error, FencedError):
-                    group[0][1].set_exception(_as_conflict(error))
-                else:
-                    self._flush_apart(group)
-                return
             except Exception as error:
                 # the edge of the writer: every waiting caller is told, and the next group is tried anew
-                self._fail(group, error)
+                if is_trouble(error):
+                    self._fail(group, error)
+                elif len(group) == 1 and not isinstance(error, FencedError):
+                    group[0][1].set_exception(told(error))
+                else:
+                    self._flush_apart(group, now)
                 return
+            self._publish(units, done, now)
             for unit, future in group:
                 future.set_result(unit)
             return
@@ -152,26 +167,20 @@ class Writer:
 
     def _fail(self, group: list[tuple[Unit, Future[Unit]]], error: BaseException) -> None:
         self.broken = error
-        told = (
-            UnavailableError("database-failed", detail=_short(error))
-            if isinstance(error, DBAPIError)
-            else error
-        )
         for _, future in group:
-            if not future.done():
-                future.set_exception(told)
+            future.set_exception(told(error))
 
-    def _flush_together(self, units: list[Unit], locking: bool) -> None:
+    def _flush_together(self, units: list[Unit], now: int, locking: bool) -> Sequenced:
         with writing(self._engine) as connection:
             if locking:
                 self._state, self._heads = self._read_state(connection, lock=True), {}
-            done = self._apply(connection, units, self._state, {})
-        self._publish(units, done)
+            return self._apply(connection, units, self._state, {}, now)
 
-    def _flush_apart(self, group: list[tuple[Unit, Future[Unit]]]) -> None:
+    def _flush_apart(self, group: list[tuple[Unit, Future[Unit]]], now: int) -> None:
         """Replay one by one with savepoints: the bad ones fail alone."""
         committed: list[tuple[Unit, Future[Unit], Sequenced]] = []
         failed: list[tuple[Future[Unit], BaseException]] = []
+        before = self._last_ts, self._clock
         try:
             with writing(self._engine) as connection:
                 state, overlay = self._read_state(connection, lock=True), dict[str, Head]()
@@ -179,36 +188,42 @@ class Writer:
                 for unit, future in group:
                     try:
                         with connection.begin_nested():
-                            done = self._apply(connection, [unit], state, overlay)
-                    except (SteelyardError, IntegrityError) as error:
-                        failed.append((future, _as_conflict(error)))
+                            done = self._apply(connection, [unit], state, overlay, now)
+                    except Exception as error:
+                        # whatever is wrong with one unit must not fail its neighbours
+                        if is_trouble(error):
+                            raise
+                        failed.append((future, told(error)))
                         continue
-                    state = done.state
+                    state, self._clock = done.state, now
+                    self._last_ts = done.rows[-1].ts if done.rows else self._last_ts
                     overlay.update(done.heads)
                     committed.append((unit, future, done))
         except Exception as error:
             # the edge of the writer, as above
+            self._last_ts, self._clock = before
             self._fail(group, error)
             return
         for unit, future, done in committed:
-            self._publish([unit], done)
+            self._publish([unit], done, now)
             future.set_result(unit)
         for future, reason in failed:
             future.set_exception(reason)
 
     # --- one transaction ---------------------------------------------------------------------------
     def _apply(
-        self, connection: Connection, units: list[Unit], state: LogState, overlay: dict[str, Head]
+        self, connection: Connection, units: list[Unit], state: LogState, overlay: dict[str, Head], now: int
     ) -> Sequenced:
         epoch = state.epoch
         for unit in units:
             if unit.fence is not None and unit.fence != epoch:
                 raise FencedError("lease-lost", epoch=epoch, held=unit.fence)
             if unit.new_epoch is not None:
+                if unit.new_epoch <= epoch:
+                    raise FencedError("lease-lost", epoch=epoch, held=unit.new_epoch)
                 epoch = unit.new_epoch
-        done = self._sequence(connection, units, state, overlay)
-        if done.rows or epoch != state.epoch:
-            self._write_log(connection, state, done, epoch)
+        done = self._sequence(connection, units, state, overlay, now)
+        self._write_log(connection, state, done, epoch)  # also without leaves: it is the fence
         self._write_rows(connection, units, done)
         self._write_openings(connection, units)
         if epoch != state.epoch:
@@ -216,13 +231,12 @@ class Writer:
         return done
 
     def _sequence(
-        self, connection: Connection, units: list[Unit], state: LogState, overlay: dict[str, Head]
+        self, connection: Connection, units: list[Unit], state: LogState, overlay: dict[str, Head], now: int
     ) -> Sequenced:
         drafts: list[tuple[ActorRef, LeafDraft]] = []
         own: dict[str, Head] = {}
-        now = self._now()
-        if now < self._last_ts - SECOND:
-            drafts.append((SYSTEM, _clock_leaf(self._last_ts, now)))
+        if now < self._clock - SECOND:
+            drafts.append((SYSTEM, _clock_leaf(self._clock, now)))
         for unit in units:
             unit.first_seq = state.size + len(drafts)
             for draft, _, head in unit.drafts:
@@ -336,20 +350,20 @@ class Writer:
             statement = self._statements.upsert(t.confidential, ("digest", "salt", "value"), ("digest",))
             statement.run(connection, [opening._asdict() for opening in openings])
 
-    def _publish(self, units: list[Unit], done: Sequenced) -> None:
+    def _publish(self, units: list[Unit], done: Sequenced, now: int) -> None:
         self.secrets.written(self.secrets.openings(draft for unit in units for draft, _, _ in unit.drafts))
-        self._state = done.state
+        self._state, self._clock, self.broken = done.state, now, None
         if done.rows:
             self._last_ts = done.rows[-1].ts
         self.commits += 1
         self._heads.update((name, head) for name, head in done.heads.items() if _kept_in_table(name))
         for unit in units:
             for stream, keep in unit.on_head:
-                keep(done.heads[stream])
+                _tell(keep, done.heads[stream])
             for callback in unit.on_commit:
-                callback()
+                _tell(callback)
         for listener in self._listeners:
-            listener(done)
+            _tell(listener, done)
 
     def _read_state(self, connection: Connection | None = None, lock: bool = False) -> LogState:
         if connection is None:
@@ -380,14 +394,10 @@ def _clock_leaf(before: int, now: int) -> LeafDraft:
     )
 
 
-def _as_conflict(error: BaseException) -> BaseException:
-    if isinstance(error, IntegrityError):
-        return ConflictError("object-exists")
-    return error
-
-
-def _short(error: DBAPIError) -> str:
-    """The driver's word on it, without parameters (they may hold what must not be in a log)."""
-    cause = type(error.orig).__name__ if error.orig is not None else type(error).__name__
-    full = isinstance(error, OperationalError) and "full" in str(error.orig)
-    return f"{cause}: disk full" if full else cause
+def _tell(listener: Callable[..., None], *news: object) -> None:
+    """What was committed stays committed, whatever a listener makes of it."""
+    try:
+        listener(*news)
+    except Exception:
+        # the edge of the writer: a listener's fault is not the unit's
+        log.exception("listener-failed")

@@ -1,0 +1,37 @@
+"""What a failed write means: the database's own trouble, or one unit that could never be written."""
+
+from __future__ import annotations
+
+from sqlalchemy.exc import DBAPIError, IntegrityError, InternalError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from steelyard.model.errors import ConflictError, InvalidError, UnavailableError
+
+
+def is_trouble(error: BaseException) -> bool:
+    """True when the database itself failed (full disk, lost connection): every unit fails with it."""
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return True
+    return isinstance(error, OperationalError | InternalError | PoolTimeout)
+
+
+def told(error: BaseException) -> BaseException:
+    """The coded error a caller is given; what is not the database's stays what it was."""
+    if is_trouble(error):
+        return UnavailableError("database-failed", detail=_short(error))
+    if isinstance(error, IntegrityError):
+        return ConflictError("object-exists")
+    if isinstance(error, DBAPIError):
+        return InvalidError("canonical-type", type=_short(error))
+    if isinstance(error, OverflowError | UnicodeError):
+        return InvalidError("canonical-type", type=type(error).__name__)
+    return error
+
+
+def _short(error: BaseException) -> str:
+    """The driver's word on it, without parameters (they may hold what must not be in a log)."""
+    if not isinstance(error, DBAPIError) or error.orig is None:
+        return type(error).__name__
+    cause = type(error.orig).__name__
+    full = isinstance(error, OperationalError) and "full" in str(error.orig)
+    return f"{cause}: disk full" if full else cause
