@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -15,7 +15,6 @@ from steelyard.api.paging import PageDep, paged
 from steelyard.api.texts import with_texts
 from steelyard.model.ids import parse
 from steelyard.services import cycles
-from steelyard.services.cycles import PastSnapshots
 
 router = APIRouter(prefix="/v1/cycles", tags=["cycles"])
 
@@ -35,5 +34,4 @@ def show(cycle_id: str, who: PrincipalDep, services: ServicesDep, lang: Language
 @router.post("/{cycle_id}/replay")
 def replay(cycle_id: str, who: PrincipalDep, services: ServicesDep, desk: DeskDep) -> dict[str, Any]:
     """Decide it again from what it was made of. Changes nothing."""
-    snapshots = cast(PastSnapshots, desk.snapshots)
-    return cycles.replay_cycle(services.store, who, snapshots, parse("cycle", cycle_id))
+    return cycles.replay_cycle(services.store, who, desk.snapshots, parse("cycle", cycle_id))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from steelyard.identity.authorise import authorise, scope
-from steelyard.model.errors import NotFoundError
+from steelyard.model.errors import NotFoundError, UnavailableError
 from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.policy import Policy
@@ -27,6 +27,7 @@ MAX_DIFFERENCES = 50
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
+@runtime_checkable
 class PastSnapshots(Protocol):
     """Makes the snapshot of a stored cycle anew."""
 
@@ -56,10 +57,14 @@ def show(store: Store, principal: Principal, cycle_id: int) -> Json:
         return cycle_page(view, scope(principal, Verb.VIEW, "cycle"), cycle_id)
 
 
-def replay_cycle(store: Store, principal: Principal, snapshots: PastSnapshots, cycle_id: int) -> Json:
-    """The replay for a principal bound to the whole installation."""
+def replay_cycle(store: Store, principal: Principal, snapshots: object, cycle_id: int) -> Json:
+    """The replay for a principal bound to the whole installation. Raises UnavailableError where the
+    source of snapshots can't make past ones."""
     authorise(principal, Verb.VIEW, "cycle")
     with store.read() as view:
+        _found(view, scope(principal, Verb.VIEW, "cycle"), cycle_id)
+        if not isinstance(snapshots, PastSnapshots):
+            raise UnavailableError("replay-not-served")
         return replay(view, scope(principal, Verb.VIEW, "cycle"), snapshots, cycle_id)
 
 
