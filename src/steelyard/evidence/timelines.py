@@ -176,33 +176,40 @@ class QuotaRules(Protocol):
     ) -> Iterable[tuple[str, str, int]]:
         """(node, subject, delta) on the path when `quantity` more (or less) is charged to `node`."""
 
-    def exchange(self, usage: Mapping[Key, int], subject: str) -> Iterable[tuple[str, int, int]]:
-        """(cohort, borrowed by its children and by itself from above, lent by them and by itself)."""
+    def exchange(
+        self, usage: Mapping[Key, int], subject: str, cohorts: Iterable[str]
+    ) -> Iterable[tuple[str, int, int]]:
+        """(cohort, borrowed by its children, lent by its other children, itself and from above)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A tree whose limits and nodes stay the same during `[t0, t1)`."""
+    """A tree whose limits and nodes stay the same during `[t0, t1)`; `version` is that of the policy."""
 
     tree: str
     t0: int
     t1: int
     rules: QuotaRules
+    version: int = 0
 
 
 def check_quota(
     charges: Iterable[Row],
     epochs: Iterable[Epoch],
     recorded: Mapping[tuple[str, str, str], int] | None = None,
+    kept: Iterable[Row] = (),
 ) -> CheckResult:
     """CK9: used ≤ nominal + borrowed at each instant, Σ borrowed = Σ lent, and the counters tell the same.
 
-    `charges`: `tree, node, subject, quantity, t0, t1` (null: still charged). A node that a changed limit
-    left above its ceiling is over-admitted, which is allowed until something more is charged to it.
-    `recorded` are the usage counters at the end of each tree's last epoch.
+    `charges`: `tree, node, subject, quantity, t0, t1` (null: still charged), `version` of the policy that
+    placed it. A node that a changed limit left above its ceiling is over-admitted, which is allowed until
+    a placement under the new policy charges more to it.
+    `recorded` are the usage counters at the end of each tree's last epoch; they hold what is `kept` for
+    places whose victims still stop, too.
     """
     result = CheckResult("CK9")
     by_tree: dict[str, list[Row]] = defaultdict(list)
+    waiting = list(kept)
     for row in charges:
         by_tree[row["tree"]].append(row)
         result.checked += 1
@@ -214,6 +221,7 @@ def check_quota(
         for epoch in trees[tree]:
             replay.run(epoch, by_tree[tree])
         if recorded is not None:
+            replay.keep(trees[tree][-1], [row for row in waiting if row["tree"] == tree])
             replay.compare({key[1:]: used for key, used in recorded.items() if key[0] == tree})
     return result
 
@@ -231,6 +239,7 @@ class _Replay:
         window = (epoch.t0, epoch.t1)
         changes: dict[int, dict[Key, int]] = defaultdict(lambda: defaultdict(int))
         standing: dict[Key, int] = defaultdict(int)
+        informed: dict[int, bool] = defaultdict(bool)  # instants at which the epoch's policy placed something
         for row in charges:
             span = cut(row, window)
             if span is None:
@@ -240,6 +249,7 @@ class _Replay:
                 standing[key] += row["quantity"]
             else:
                 changes[span[0]][key] += row["quantity"]
+                informed[span[0]] |= row["version"] >= epoch.version
             if row["t1"] is not None and row["t1"] < epoch.t1:
                 changes[row["t1"]][key] -= row["quantity"]
         self.usage = {}
@@ -249,7 +259,9 @@ class _Replay:
         for index, at in enumerate(instants):
             following = instants[index + 1] if index + 1 < len(instants) else epoch.t1
             touched = self._apply(epoch, changes[at])
-            self._check(epoch, touched, (at, following))
+            if not informed[at]:
+                self.admitted |= {key for key in touched if self._over(epoch, key)}
+            self._check(epoch, touched, (at, following), informed[at])
 
     def _apply(self, epoch: Epoch, changes: Mapping[Key, int]) -> dict[Key, int]:
         """Charge; the sum of what each node on the way got."""
@@ -264,22 +276,27 @@ class _Replay:
         ceiling = epoch.rules.ceiling(*key)
         return 0 if ceiling is None else max(0, self.usage[key] - ceiling)
 
-    def _check(self, epoch: Epoch, touched: Mapping[Key, int], span: Window) -> None:
+    def _check(self, epoch: Epoch, touched: Mapping[Key, int], span: Window, informed: bool) -> None:
         for key, delta in touched.items():
             over = self._over(epoch, key)
             if not over:
                 self.admitted.discard(key)
-            elif delta > 0 or key not in self.admitted:
+            elif (delta > 0 and informed) or key not in self.admitted:
                 self._add("over-limit", key, span, over=str(over))
             if self.usage[key] < 0:
                 self._add("usage-negative", key, span, used=str(self.usage[key]))
         for subject in {subject for _, subject in touched}:
-            for cohort, borrowed, lent in epoch.rules.exchange(self.usage, subject):
+            nodes = [node for node, what in touched if what == subject]
+            for cohort, borrowed, lent in epoch.rules.exchange(self.usage, subject, nodes):
                 if borrowed != lent:
                     self._add("lent-differs", (cohort, subject), span, borrowed=str(borrowed), lent=str(lent))
 
     def _add(self, code: str, key: Key, span: Window | None, **more: Any) -> None:
         self.result.add(code, self.tree, key[0], span, subject=key[1], **more)
+
+    def keep(self, epoch: Epoch, kept: Sequence[Row]) -> None:
+        for row in kept:
+            self._apply(epoch, {(row["node"], row["subject"]): row["quantity"]})
 
     def compare(self, recorded: Mapping[Key, int]) -> None:
         for key in sorted({*self.usage, *recorded}):

@@ -270,3 +270,17 @@ def refusal_rows(connection: Connection, window: Window) -> Iterator[Record]:
 def limit_rows(connection: Connection) -> list[Record]:
     """Every limit there ever was, with its interval."""
     return [record(row) for row in connection.execute(select(t.quota_limit).order_by(t.quota_limit.c.id))]
+
+
+def declared_versions(connection: Connection, kinds: Sequence[str]) -> list[Record]:
+    """Every version there ever was of declared objects of these kinds."""
+    d = t.declared.c
+    query = select(d.kind, d.name, d.version, d.valid_from, d.valid_to, d.labels_json, d.spec_json)
+    rows = connection.execute(query.where(d.kind.in_(list(kinds))).order_by(d.valid_from, d.id))
+    return [record(row) for row in rows]
+
+
+def namespaces_of_attempts(connection: Connection) -> dict[int, str]:
+    """attempt → namespace of its workload."""
+    query = select(_at.id, _w.namespace).join(t.workload, _w.id == _at.workload_id)
+    return {row[0]: row[1] for row in connection.execute(query)}

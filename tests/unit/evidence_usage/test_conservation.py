@@ -211,12 +211,17 @@ class Plain:
     ) -> Iterable[tuple[str, str, int]]:
         return [(node, subject, quantity), ("cohort", subject, quantity)]
 
-    def exchange(self, usage: Mapping[tuple[str, str], int], subject: str) -> Iterable[tuple[str, int, int]]:
+    def exchange(
+        self, usage: Mapping[tuple[str, str], int], subject: str, cohorts: Iterable[str]
+    ) -> Iterable[tuple[str, int, int]]:
         return [("cohort", 0, self.lent)]
 
 
 def _charge(quantity: int, t0: int, t1: int | None) -> Row:
-    return {"tree": "queue", "node": "queue", "subject": "gpu", "quantity": quantity, "t0": t0, "t1": t1}
+    return {
+        "tree": "queue", "node": "queue", "subject": "gpu", "quantity": quantity, "t0": t0, "t1": t1,
+        "version": 1,
+    }  # fmt: skip
 
 
 def codes(check: CheckResult) -> list[tuple[Any, ...]]:
@@ -239,6 +244,22 @@ def test_what_a_cut_limit_left_running_is_over_admitted_until_more_is_charged() 
     assert check_quota([_charge(80, 0, 90), _charge(10, 10, 60)], epochs).ok
     check = check_quota([_charge(80, 0, 90), _charge(10, 60, 70)], epochs)
     assert codes(check) == [("over-limit", "queue", 60, 70)]
+
+
+def test_a_placement_decided_before_the_new_limit_was_known_is_over_admitted() -> None:
+    epochs = [Epoch("queue", 0, 50, Plain(), 1), Epoch("queue", 50, 99, Plain(40), 2)]
+    late = [_charge(30, 0, 90), _charge(20, 51, 90)]
+    assert check_quota(late, epochs).ok
+    informed = [*late, {**_charge(1, 55, 60), "version": 2}]
+    assert codes(check_quota(informed, epochs)) == [("over-limit", "queue", 55, 60)]
+
+
+def test_what_is_kept_for_a_preemptor_is_in_the_counters() -> None:
+    epochs = [Epoch("queue", 0, 99, Plain())]
+    kept = [{"tree": "queue", "node": "queue", "subject": "gpu", "quantity": 3}]
+    recorded = {("queue", "queue", "gpu"): 10, ("queue", "cohort", "gpu"): 10}
+    assert check_quota([_charge(7, 0, None)], epochs, recorded, kept).ok
+    assert not check_quota([_charge(7, 0, None)], epochs, recorded).ok
 
 
 def test_borrowed_must_equal_lent() -> None:
