@@ -15,16 +15,19 @@ from steelyard.evidence.leaf import Sequenced
 from steelyard.model.organisation import Scope
 from steelyard.model.orghistory import OrgHistory
 from steelyard.model.policy import OnExceed, Policy
-from steelyard.model.reasons import Reason
+from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.units import MILLISECOND
-from steelyard.model.workloads import Shape
+from steelyard.model.workloads import MemberRequest, Shape
 from steelyard.scheduling import QuotaTree, Snapshot, can_ever_fit, over_refusing_limit
+from steelyard.services.declared_step import DECLARED_VERSION
 from steelyard.services.documents import stored_document
 from steelyard.services.kinds import TemplateSpec
 from steelyard.services.organisation import load_history
 from steelyard.services.policy import Routes, load_policy, routes
 from steelyard.store.database import View
 from steelyard.store.declared import DeclaredRow, history
+from steelyard.store.live import counters, declared_current
+from steelyard.store.inventory import list_clusters
 from steelyard.store.store import Store
 
 #: How old what a submit is judged on may be, µs.
@@ -32,6 +35,12 @@ KEPT = 25 * MILLISECOND
 MAX_SHAPES = 10_000
 #: Leaves about these change nothing that a submit is judged on but use, which `KEPT` bounds.
 _MOVING = frozenset({"workload", "refusal"})
+#: Counter: up to which version of what is declared the control loop has assigned devices to pools.
+FOLLOWED_VERSION = "followed_version"
+#: Reasons that rest on what devices there are.
+_OF_INVENTORY = frozenset({ReasonCode.NO_MATCHING_FLAVOR, ReasonCode.EXCEEDS_CAPACITY})
+#: Reasons that speak of the devices there are.
+_OF_CAPACITY = frozenset({ReasonCode.NO_MATCHING_FLAVOR, ReasonCode.EXCEEDS_CAPACITY})
 
 
 class SubmitSnapshots(Protocol):
@@ -44,7 +53,10 @@ class SubmitSnapshots(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """One consistent state. `never` keeps the answers about shapes that could never start."""
+    """One consistent state. `never` keeps the answers about shapes that could never start.
+
+    `unseen` are declared clusters of which nothing was found yet: what might fit there is let in.
+    """
 
     at: int
     history: OrgHistory
@@ -52,6 +64,9 @@ class Ground:
     policy: Policy
     snapshot: Snapshot
     refuses: bool  # some limit refuses what exceeds it
+    behind: bool = False
+    unseen: frozenset[str] = frozenset()  # declared clusters of which no node is known yet
+    unseen: frozenset[str] = frozenset()
     never: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
 
     def judge(self, shape: Shape) -> tuple[Reason, ...]:
@@ -59,11 +74,23 @@ class Ground:
         known = self.never.get(shape.key)
         if known is None:
             known = can_ever_fit(self.snapshot, self.policy, shape)
+            if self.unseen and any(self._may_fit_unseen(request) for _, _, request in shape.roles):
+                known = tuple(reason for reason in known if reason.code not in _OF_CAPACITY)
             if len(self.never) < MAX_SHAPES:
                 self.never[shape.key] = known
+        if known and self._unsettled(shape):
+            known = tuple(reason for reason in known if reason.code not in _OF_INVENTORY)
         if known or not self.refuses:
             return known
         return over_refusing_limit(self.snapshot, shape)
+
+    def _unsettled(self, shape: Shape) -> bool:
+        """Whether devices may turn up that could take the shape."""
+        wanted = [request.clusters for _, _, request in shape.roles]
+        return self.behind or any(all(not names or cluster in names for names in wanted) for cluster in self.unseen)
+
+    def _may_fit_unseen(self, request: MemberRequest) -> bool:
+        return not request.clusters or not self.unseen.isdisjoint(request.clusters)
 
 
 class Grounds:
@@ -116,7 +143,11 @@ class Grounds:
         same = before is not None and _same(before, snapshot, policy)
         never = before.never if same and before is not None else {}
         refuses = before.refuses if same and before is not None else _refuses(snapshot.trees)
-        return Ground(now, load_history(view), routes(view), policy, snapshot, refuses, never)
+        found = {node.cluster for node in snapshot.nodes.values()}
+        unseen = frozenset(row["name"] for row in list_clusters(view)) - found
+        if before is not None and before.unseen != unseen:
+            never = {}
+        return Ground(now, load_history(view), routes(view), policy, snapshot, refuses, unseen, never)
 
     def _published(self, done: Sequenced) -> None:
         if any(row.object_kind not in _MOVING for row in done.rows):

@@ -1,4 +1,4 @@
-"""The example scripts: a training that goes on where it was stopped, a service that answers from its model."""
+"""The example scripts: a training that goes on where it was stopped, a service that answers with a model."""
 
 from __future__ import annotations
 

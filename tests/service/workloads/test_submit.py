@@ -155,6 +155,17 @@ def test_a_limit_that_was_just_set_counts_for_the_next_submit(desk: Desk) -> Non
         submit(desk, ANN, workload("b"))
 
 
+def test_what_may_fit_a_cluster_of_which_nothing_was_found_yet_is_let_in(desk: Desk) -> None:
+    big = {"cpu": 500}
+    with pytest.raises(SteelyardError):
+        submit(desk, ANN, workload("before", requests=big))
+    apply(desk.store, doc("Cluster", "new", engine="local"))
+    assert submit(desk, ANN, workload("after", requests=big))["phase"] == "queued"
+    elsewhere = {"name": "main", "command": ["a"], "requests": big, "clusters": ["here"]}
+    with pytest.raises(SteelyardError):
+        submit(desk, ANN, workload("elsewhere", roles=[elsewhere]))
+
+
 def test_a_dry_run_writes_nothing_and_says_where_it_would_start(desk: Desk) -> None:
     with desk.store.read() as view:
         before = log_size(view)
