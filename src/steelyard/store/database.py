@@ -64,7 +64,7 @@ def _open_sqlite(url: URL) -> Engine:
             "journal_mode=WAL",
             "synchronous=FULL",
             "foreign_keys=ON",
-            "cache_size=-32768",
+            "cache_size=-8192",
             "wal_autocheckpoint=4000",
             "busy_timeout=30000",
         ):
