@@ -10,6 +10,8 @@ from steelyard.control.context import Context
 from steelyard.control.inventory import Inventory
 from steelyard.model.ids import parse
 from steelyard.model.lifecycle import Phase
+from steelyard.services.declared_step import DECLARED_VERSION
+from steelyard.services.ground import FOLLOWED_VERSION
 from steelyard.services.live_load import live_attempt, load_policy_into
 from steelyard.services.live_records import LiveAttempt
 from steelyard.services.organisation import load_history
@@ -42,6 +44,13 @@ class Follower:
         self._inventory = inventory
         self.clusters_changed = True
 
+    def catch_up(self) -> None:
+        """What was declared while nobody followed, or followed only half-way, has its effect now."""
+        with self._context.store.read() as connection:
+            versions = rows.counters(connection)
+        if versions.get(FOLLOWED_VERSION, 0) != versions.get(DECLARED_VERSION, 0):
+            self._declared()
+
     def run(self) -> bool:
         """Read on in the log; True when something of interest was there."""
         context = self._context
@@ -63,7 +72,7 @@ class Follower:
         for row in changed:
             self._workload(live_attempt(row, []), row.phase == Phase.FINISHED)
         if declared:
-            self._declared(declared)
+            self._declared()
         return bool(workloads or declared)
 
     def _is_own(self, seq: int) -> bool:
@@ -88,18 +97,19 @@ class Follower:
             known.head = fresh.head
             known.cancel_requested_at = fresh.cancel_requested_at
 
-    def _declared(self, kinds: set[str]) -> None:
+    def _declared(self) -> None:
         context = self._context
         with context.store.read() as connection:
             clusters = dict(context.state.clusters)
             load_policy_into(context.state, connection)
             context.state.clusters = clusters
             context.org = load_history(connection)
-            context.org_version = rows.counters(connection).get("org_version", 0)
+            versions = rows.counters(connection)
+            context.org_version = versions.get("org_version", 0)
         now = context.now()
         unit = context.unit()
         for tree, node, subject, delta in context.state.recount():
             unit.charge(tree, node, subject, delta)
         context.commit(unit, now)
         self.clusters_changed = True
-        self._inventory.pools_changed()
+        self._inventory.pools_changed(versions.get(DECLARED_VERSION, 0))

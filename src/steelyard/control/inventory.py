@@ -16,6 +16,7 @@ from steelyard.evidence.leaf import Head, LeafDraft
 from steelyard.evidence.usage import MeterDevice
 from steelyard.model.ids import render
 from steelyard.model.resources import Availability, FoundDevice, FoundNode, Provenance, UnavailableReason
+from steelyard.services.ground import FOLLOWED_VERSION
 from steelyard.services.live_records import LiveDevice, LiveNode
 from steelyard.store import live as rows
 from steelyard.store import tables as t
@@ -87,14 +88,15 @@ class Inventory:
             (device.cluster, device.uid): device for device in context.state.devices.values()
         }
 
-    def pools_changed(self) -> None:
-        """A pool was declared anew: every device is looked at again."""
+    def pools_changed(self, version: int) -> None:
+        """Something was declared, up to `version`: every device is looked at again."""
         self._flavors = load_flavors(self._context)
         context, now = self._context, self._context.now()
         unit = context.unit()
         for node in context.state.nodes.values():
             self._assign(unit, node, now)
         self._bump(unit)
+        unit.upsert(t.counter, ("name",), name=FOLLOWED_VERSION, value=version)
         context.commit(unit, now)
         context.changed = True
 

@@ -131,11 +131,14 @@ class ControlLoop:
                 self.desk = None
                 self._drop_agents()
             return False
-        if self.desk is None or self.desk.context.fence != fence:
+        fresh = self.desk is None or self.desk.context.fence != fence
+        if self.desk is None or fresh:
             self.desk = Desk(self._store, self.agents, fence, self._seal)
             for agent in self.agents.values():
                 agent.look_again()
         try:
+            if fresh:
+                self.desk.follower.catch_up()
             return self._pass(self.desk)
         except SteelyardError:
             self.desk = None  # stale or fenced: memory is thrown away

@@ -26,8 +26,8 @@ from steelyard.services.organisation import load_history
 from steelyard.services.policy import Routes, load_policy, routes
 from steelyard.store.database import View
 from steelyard.store.declared import DeclaredRow, history
-from steelyard.store.live import counters, declared_current
 from steelyard.store.inventory import list_clusters
+from steelyard.store.live import counters
 from steelyard.store.store import Store
 
 #: How old what a submit is judged on may be, µs.
@@ -37,8 +37,6 @@ MAX_SHAPES = 10_000
 _MOVING = frozenset({"workload", "refusal"})
 #: Counter: up to which version of what is declared the control loop has assigned devices to pools.
 FOLLOWED_VERSION = "followed_version"
-#: Reasons that rest on what devices there are.
-_OF_INVENTORY = frozenset({ReasonCode.NO_MATCHING_FLAVOR, ReasonCode.EXCEEDS_CAPACITY})
 #: Reasons that speak of the devices there are.
 _OF_CAPACITY = frozenset({ReasonCode.NO_MATCHING_FLAVOR, ReasonCode.EXCEEDS_CAPACITY})
 
@@ -55,7 +53,8 @@ class SubmitSnapshots(Protocol):
 class Ground:
     """One consistent state. `never` keeps the answers about shapes that could never start.
 
-    `unseen` are declared clusters of which nothing was found yet: what might fit there is let in.
+    `unseen` are declared clusters of which nothing was found yet: what might fit there is let in, and so is
+    everything while the pools are `behind` what was declared last.
     """
 
     at: int
@@ -64,9 +63,8 @@ class Ground:
     policy: Policy
     snapshot: Snapshot
     refuses: bool  # some limit refuses what exceeds it
-    behind: bool = False
-    unseen: frozenset[str] = frozenset()  # declared clusters of which no node is known yet
     unseen: frozenset[str] = frozenset()
+    behind: bool = False
     never: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
 
     def judge(self, shape: Shape) -> tuple[Reason, ...]:
@@ -74,23 +72,20 @@ class Ground:
         known = self.never.get(shape.key)
         if known is None:
             known = can_ever_fit(self.snapshot, self.policy, shape)
-            if self.unseen and any(self._may_fit_unseen(request) for _, _, request in shape.roles):
-                known = tuple(reason for reason in known if reason.code not in _OF_CAPACITY)
             if len(self.never) < MAX_SHAPES:
                 self.never[shape.key] = known
-        if known and self._unsettled(shape):
-            known = tuple(reason for reason in known if reason.code not in _OF_INVENTORY)
+        if known and self._may_change(shape):
+            known = tuple(reason for reason in known if reason.code not in _OF_CAPACITY)
         if known or not self.refuses:
             return known
         return over_refusing_limit(self.snapshot, shape)
 
-    def _unsettled(self, shape: Shape) -> bool:
-        """Whether devices may turn up that could take the shape."""
-        wanted = [request.clusters for _, _, request in shape.roles]
-        return self.behind or any(all(not names or cluster in names for names in wanted) for cluster in self.unseen)
+    def _may_change(self, shape: Shape) -> bool:
+        """Whether devices that could take the shape may turn up in a moment."""
+        return self.behind or any(self._may_fit_unseen(request) for _, _, request in shape.roles)
 
     def _may_fit_unseen(self, request: MemberRequest) -> bool:
-        return not request.clusters or not self.unseen.isdisjoint(request.clusters)
+        return bool(self.unseen) and (not request.clusters or not self.unseen.isdisjoint(request.clusters))
 
 
 class Grounds:
@@ -145,9 +140,11 @@ class Grounds:
         refuses = before.refuses if same and before is not None else _refuses(snapshot.trees)
         found = {node.cluster for node in snapshot.nodes.values()}
         unseen = frozenset(row["name"] for row in list_clusters(view)) - found
-        if before is not None and before.unseen != unseen:
-            never = {}
-        return Ground(now, load_history(view), routes(view), policy, snapshot, refuses, unseen, never)
+        versions = counters(view)
+        behind = versions.get(FOLLOWED_VERSION, 0) not in (0, versions.get(DECLARED_VERSION, 0))
+        return Ground(
+            now, load_history(view), routes(view), policy, snapshot, refuses, unseen, behind, never
+        )  # fmt: skip
 
     def _published(self, done: Sequenced) -> None:
         if any(row.object_kind not in _MOVING for row in done.rows):
