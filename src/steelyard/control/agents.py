@@ -9,9 +9,10 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import islice
+from typing import TypeAlias, TypeVar
 
 import structlog
 
@@ -27,11 +28,15 @@ from steelyard.engines.port import (
 from steelyard.model.resources import FoundNode
 
 log = structlog.get_logger(__name__)
+Item = TypeVar("Item")
 
 BUSY_POLL = 0.02  # seconds between observations while something starts, stops or is being released
 QUIET_POLL = 0.25  # while things only run
 IDLE_POLL = 2.0  # while nothing of ours is there
 INVENTORY_EVERY = 5.0
+#: Attempts in one call of an engine: what a call costs by itself (a look at every process of a machine, a
+#: message to a runner) is paid once for all of them, and observations come in between.
+BATCH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ class Agent:
 
     def step(self) -> None:
         """One pass: commands, then an observation, and the inventory when it is due."""
-        self._commands()
+        self._commands([])
         self._observe()
         if self._clock() >= self._next_inventory:
             self._inventory()
@@ -144,17 +149,20 @@ class Agent:
                 continue
             if command is None:
                 return
-            self._carry_out(command)
+            self._commands([command])
 
-    def _commands(self) -> None:
+    def _commands(self, commands: list[Command]) -> None:
+        """Carry out these commands and whatever else waits."""
         while True:
             try:
                 command = self._inbox.get_nowait()
             except queue.Empty:
-                return
+                break
             if command is None:
-                return
-            self._carry_out(command)
+                return  # closed: what was committed is told again by whoever comes next
+            commands.append(command)
+        for merged in merge(commands):
+            self._carry_out(merged)
 
     def _carry_out(self, command: Command) -> None:
         try:
@@ -164,7 +172,7 @@ class Agent:
                 self.engine.stop(command.attempt_ids, command.grace)
             elif isinstance(command, Probe):
                 self._report(Seen(self.cluster, probes=self.engine.probe_release(command.attempt_ids)))
-            elif command.attempt_ids:
+            else:
                 self.engine.forget(command.attempt_ids)
         except EngineUnavailable as error:
             self._unreachable(error)
@@ -213,6 +221,41 @@ class Agent:
     def _report(self, seen: Seen) -> None:
         self.mailbox.put(seen)
         self._wake()
+
+
+def merge(commands: Iterable[Command]) -> Iterator[Command]:
+    """The same commands with those of a kind in one, each attempt once, `BATCH` attempts at most.
+
+    Starts come first, then stops, probes and what may be forgotten: that is the order of these in the life
+    of an attempt, and of different attempts the order does not matter.
+    """
+    starts: dict[str, AttemptStart] = {}
+    stops: dict[int, dict[str, None]] = {}
+    probes: dict[str, None] = {}
+    forgotten: dict[str, None] = {}
+    for command in commands:
+        if isinstance(command, Start):
+            starts.update((attempt.attempt_id, attempt) for attempt in command.attempts)
+        elif isinstance(command, Stop):
+            stops.setdefault(command.grace, {}).update(dict.fromkeys(command.attempt_ids))
+        else:
+            ids = probes if isinstance(command, Probe) else forgotten
+            ids.update(dict.fromkeys(command.attempt_ids))
+    for wanted in _batches(starts.values()):
+        yield Start(wanted)
+    for grace, attempts in stops.items():
+        for batch in _batches(attempts):
+            yield Stop(batch, grace)
+    for batch in _batches(probes):
+        yield Probe(batch)
+    for batch in _batches(forgotten):
+        yield Forget(batch)
+
+
+def _batches(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
+    rest = iter(items)
+    while batch := tuple(islice(rest, BATCH)):
+        yield batch
 
 
 def drain(agents: Sequence[Agent]) -> list[Seen]:
