@@ -1,0 +1,191 @@
+"""Kill -9 at random moments while work runs: nothing is lost, nothing runs twice, the books are exact.
+
+The seed is printed with the figures, so that a run can be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.books import check_books
+from tests.support.server import LOCAL_DOCUMENTS, Server, document, kill_runner, note
+
+SUBMITTERS = 4
+
+
+@dataclass
+class Run:
+    """Who is killed how often (`victims` is drawn from), and what runs meanwhile."""
+
+    seed: int
+    kills: int
+    workloads: int
+    longest: float  # seconds a workload sleeps at most
+    victims: tuple[str, ...] = ("server",)
+    pause: float = 3.0  # seconds between kills at most
+    killed: Counter[str] = field(default_factory=Counter)
+
+
+class KillRun:
+    """One run over one data folder."""
+
+    def __init__(self, folder: Path, run: Run) -> None:
+        self.run = run
+        self.random = random.Random(run.seed)
+        self.server = Server(folder / "data")
+        self.marks = folder / "marks"
+        self.marks.mkdir()
+        self.names = [f"kill-{index:04d}" for index in range(run.workloads)]
+        self.sleeps = {name: self.random.uniform(1, run.longest) for name in self.names}
+        self.ids: dict[str, str] = {}
+        self.up = threading.Event()
+        self.figures: dict[str, Any] = {}
+
+    def go(self) -> None:
+        """Submit and kill at the same time, then wait until everything has ended, and check."""
+        began = time.monotonic()
+        self.server.start()
+        self.server.apply(LOCAL_DOCUMENTS)
+        self.up.set()
+        with ThreadPoolExecutor(SUBMITTERS) as pool:
+            submits = [pool.submit(self.submit, name) for name in self.names]
+            for _ in range(self.run.kills):
+                self.kill_once()
+            self.server.wait_ready()
+            self.up.set()
+            for each in submits:
+                each.result()
+        self.figures["killing_s"] = round(time.monotonic() - began, 1)
+        self.server.wait_for(lambda: self.count("phase") == {"finished": self.run.workloads}, 240, 0.5)
+        self.figures["all_s"] = round(time.monotonic() - began, 1)
+
+    def submit(self, name: str) -> None:
+        """Again and again with one key until it is answered: a lost answer makes no second workload."""
+        script = (
+            f'echo "started $STEELYARD_ATTEMPT" >> {self.marks}/{name}; '
+            f"sleep {self.sleeps[name]:.2f}; exit {exit_code(name)}"
+        )
+        body = document(name, ["/bin/sh", "-c", script])
+        while True:
+            self.up.wait()
+            try:
+                headers = {"Idempotency-Key": name}
+                answer = self.server.client.post("/v1/workloads", json=body, headers=headers)
+            except httpx.TransportError:
+                time.sleep(0.05)
+                continue
+            if answer.status_code == 201:
+                self.ids[name] = answer.json()["id"]
+                return
+            assert answer.status_code == 503, answer.text
+
+    def kill_once(self) -> None:
+        """Wait a random time and kill; the server may not even be ready by then."""
+        time.sleep(self.random.uniform(0, self.run.pause))
+        victim = self.random.choice(self.run.victims)
+        if victim != "server":
+            self.run.killed["runner"] += kill_runner(self.server.folder)
+        if victim != "runner":
+            self.up.clear()
+            self.server.kill()
+            self.run.killed["server"] += 1
+            self.server.launch()
+            if self.random.random() < 0.3:
+                return  # the next kill may meet it while it starts
+        self.server.wait_ready()
+        self.up.set()
+
+    def count(self, key: str) -> Counter[str]:
+        """How many workloads there are of each value."""
+        return Counter(row[key] for row in self.server.pages("/v1/workloads"))
+
+    # ---- afterwards
+
+    def check(self) -> None:
+        """Everything that must hold."""
+        self.check_workloads()
+        self.check_devices()
+        check_books(self.server)
+        self.server.stop()
+        self.check_marks()
+        note(self.server.folder, seed=self.run.seed, killed=self.run.killed, **self.figures)
+
+    def check_workloads(self) -> None:
+        """None lost or doubled, one attempt each, each exit code right, each release confirmed."""
+        rows = {row["name"]: row for row in self.server.pages("/v1/workloads")}
+        assert sorted(rows) == self.names
+        assert {name: row["id"] for name, row in rows.items()} == self.ids
+        wrong = {}
+        for name, workload_id in self.ids.items():
+            view = self.server.get(f"/v1/workloads/{workload_id}")
+            code = exit_code(name)
+            seen = [
+                (a["number"], a["outcome"], [m["exit_code"] for m in a["members"]], a["receipt"]["state"])
+                for a in view["attempts"]
+            ]
+            if seen != [(1, "failed" if code else "succeeded", [code], "confirmed")]:
+                wrong[name] = (code, seen, view["verdict"])
+        assert not wrong, json.dumps(wrong, indent=1)[:4000]
+
+    def check_devices(self) -> None:
+        """Nothing is held any more, and nothing was put aside."""
+        nodes = self.server.get("/v1/inventory")["items"]
+        states = {(d["held"], d["free"] == d["capacity"], d["state"]) for node in nodes for d in node["devices"]}
+        assert states == {(0, True, "available")}
+
+    def check_marks(self) -> None:
+        """One line per attempt, of the attempt that the books know."""
+        database = sqlite3.connect(self.server.folder / "steelyard.db")
+        (attempts,) = database.execute("SELECT count(*) FROM attempt").fetchone()
+        database.close()
+        lines = {name: (self.marks / name).read_text().splitlines() for name in self.names}
+        assert {name: found for name, found in lines.items() if len(found) != 1} == {}
+        assert len({found[0] for found in lines.values()}) == len(self.names) == attempts
+
+
+def exit_code(name: str) -> int:
+    """A function of the name: every third succeeds."""
+    number = int(name.rpartition("-")[2])
+    return 0 if number % 3 == 0 else number % 100 + 1
+
+
+def carry_out(folder: Path, run: Run) -> None:
+    """A whole run with its checks; no process of its folder is left."""
+    made = KillRun(folder, run)
+    try:
+        made.go()
+        made.check()
+    finally:
+        made.server.close()
+
+
+@pytest.mark.requirement("G2", "G4", "K8")
+def test_a_server_killed_at_random_moments_loses_nothing_and_runs_nothing_twice(tmp_path: Path) -> None:
+    carry_out(tmp_path, Run(seed=11, kills=5, workloads=60, longest=20))
+
+
+def test_a_runner_killed_at_random_moments_loses_nothing_and_runs_nothing_twice(tmp_path: Path) -> None:
+    carry_out(tmp_path, Run(seed=12, kills=5, workloads=40, longest=8, victims=("runner",), pause=2.0))
+
+
+def test_server_and_runner_killed_together_lose_nothing_and_run_nothing_twice(tmp_path: Path) -> None:
+    victims = ("server", "runner", "both", "both")
+    carry_out(tmp_path, Run(seed=13, kills=5, workloads=40, longest=10, victims=victims))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("victims", [("server",), ("server", "runner", "both")], ids=["server", "all"])
+def test_fifty_kills_while_five_hundred_workloads_run(tmp_path: Path, victims: tuple[str, ...]) -> None:
+    carry_out(tmp_path, Run(seed=50, kills=50, workloads=500, longest=200, victims=victims, pause=4.0))
