@@ -15,7 +15,7 @@ OWN_NAME = "中文"
 CJK = re.compile("[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")
 TOKEN = re.compile(r"`[^`]*`|--[a-z-]+|STEELYARD_[A-Z]+")
 #: Words of one language that stand for a unit of a quantity, a time or a device.
-UNITS = re.compile(r"\b(?:MiB|GiB|UTC|GPU|NPU|CPU|2⁵³|UTF-8|JSON|YAML|MB|µs)\b")
+UNITS = re.compile(r"(?<![A-Za-z])(MiB|GiB|UTC|GPU|NPU|CPU|2⁵³|UTF-8|JSON|YAML|MB|µs)s?(?![A-Za-z])")
 
 
 def entries() -> list[tuple[str, str, str]]:

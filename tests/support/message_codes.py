@@ -19,6 +19,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "steelyard"
 ROOT_ERROR = "SteelyardError"
 #: The verifier is one file for strangers and carries its own texts.
 EXCEPT = {"evidence/verify.py"}
+#: First words of codes that have a file of their own.
+FILES = {path.stem for path in (SOURCE / "locale" / "texts").glob("*.json")} - {"error"}
 
 
 @dataclass(slots=True)
@@ -76,6 +78,54 @@ def error_codes() -> Found:
     return found
 
 
+def said_codes() -> dict[str, str]:
+    """Codes that are asked for by name, with the first place: of sentences, problems, warnings, doctor."""
+    found: dict[str, str] = {}
+    for name, tree in trees().items():
+        ours = _imports_text(tree)
+        for call in _calls(tree):
+            if code := _said(name, call, ours):
+                found.setdefault(code, f"{name}:{call.lineno}")
+        for code in _table(tree, "_OF_STATUS") if name.startswith("api/") else ():
+            found.setdefault(code, name)
+    return found
+
+
+def _said(name: str, call: ast.Call, imports_text: bool) -> str | None:
+    function, position = _name(call.func), 2 if _name(call.func) == "Check" else 0
+    literal = _literal(call.args[position]) if len(call.args) > position else None
+    if literal is None:
+        return None
+    if function == "Check" and name == "services/doctor.py":
+        return f"doctor.{literal}"
+    if (function == "problem" and name.startswith("api/")) or function == "Warned":
+        return literal
+    if function == "text" and isinstance(call.func, ast.Name) and imports_text:
+        return literal
+    dotted = "." in literal and literal.partition(".")[0] in FILES and " " not in literal
+    return literal if dotted and function in ("text", "say", "note", "tell") else None
+
+
+def _imports_text(tree: ast.Module) -> bool:
+    return any(
+        node.module == "steelyard.locale" and any(alias.name == "text" for alias in node.names)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+    )
+
+
+def _table(tree: ast.Module, name: str) -> list[str]:
+    """Literal values of a dictionary that a module gives a name."""
+    return [
+        code
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
+        if _name(node.targets[0]) == name
+        for value in node.value.values
+        if (code := _literal(value))
+    ]
+
+
 def failure_codes() -> set[str]:
     """Codes of verdicts: keys of the table of failures, and literals in calls of Verdict."""
     found: set[str] = set()
@@ -118,6 +168,7 @@ def missing() -> list[str]:
     """Codes without a text, sorted, each with the first place that needs it."""
     found = error_codes()
     lacking = [f"{code}  ({found.sites[code][0].where})" for code in found.codes() if not catalogue.has(code)]
+    lacking += [f"{code}  ({where})" for code, where in said_codes().items() if not catalogue.has(code)]
     lacking += [f"reason.{c.value}" for c in reasons.ReasonCode if not catalogue.has(f"reason.{c.value}")]
     lacking += [f"verdict.{code}" for code in failure_codes() if not catalogue.has(f"verdict.{code}")]
     lacking += [

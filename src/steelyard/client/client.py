@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, cast
 from urllib.parse import quote
 
-from steelyard.client.errors import ApiError, WaitTimeoutError
+from steelyard.client.errors import ApiError, NotReachableError, WaitTimeoutError
 from steelyard.client.requests import PAGE, Requests
 from steelyard.client.transport import parsed
 from steelyard.client.views import ApplyResult, Json, LogChunk, WorkloadRow, WorkloadView
 
+_RECONNECTS = 3  # of a followed log, without a byte between them
 _POLL = (0.1, 1.0)  # seconds: the first pause of a wait, and the longest
 
 
@@ -61,8 +62,10 @@ class Client(Requests):
         """Tokens, without their secrets."""
         return self._items("/v1/tokens")
 
-    def create_token(self, name: str, user: str | None = None, expires_in: int | None = None) -> Json:
-        """A new token, shown once. `expires_in` in µs."""
+    def create_token(
+        self, name: str, user: str | None = None, expires_in: int | str | None = None
+    ) -> Json:
+        """A new token, shown once. `expires_in`: seconds, or a text such as `30d`; None: until revoked."""
         body: Json = {"name": name}
         if user is not None:
             body["user"] = user
@@ -133,6 +136,10 @@ class Client(Requests):
                 return row["id"]
         raise ApiError(404, {"code": "not-found", "params": {"kind": "workload", "id": name[:80]}})
 
+    def refusal(self, refusal_id: str) -> Json:
+        """One refusal."""
+        return cast(Json, self._get(f"/v1/refusals/{_part(refusal_id)}"))
+
     def explain(self, workload_id: str) -> Json:
         """Why it waits, now, asked of the scheduler itself."""
         return cast(Json, self._get(f"/v1/workloads/{_part(workload_id)}/explanation"))
@@ -175,13 +182,26 @@ class Client(Requests):
             offset = chunk["next_offset"]
 
     def follow_logs(self, workload_id: str, member: str | None = None) -> Iterator[bytes]:
-        """What a member writes, as it comes, until it has ended."""
+        """What a member writes, as it comes, until it has ended. A lost connection is taken up again."""
         path = f"/v1/workloads/{_part(workload_id)}/logs/stream"
-        for name, data in self._transport.stream(path, query={"member": member}):
-            if name == "log":
-                yield base64.b64decode(data)
-            elif name == "end":
+        offset, failures = 0, 0
+        while True:
+            try:
+                for name, data in self._transport.stream(path, query={"member": member, "offset": offset}):
+                    if name == "log":
+                        failures, piece = 0, base64.b64decode(data)
+                        offset += len(piece)
+                        yield piece
+                    elif name == "error":
+                        raise ApiError(503, parsed(data) or {})
+                    elif name == "end":
+                        return
                 return
+            except NotReachableError:
+                failures += 1
+                if failures >= _RECONNECTS:
+                    raise
+                self._sleep(1.0)
 
     def events(self) -> Iterator[Json]:
         """Changes as they happen: {kind, id, phase, version}."""

@@ -109,7 +109,7 @@ class Transport:
                 path,
                 params=_query(query),
                 headers=self._headers({"Accept": "text/event-stream"}),
-                timeout=httpx.Timeout(30.0, read=None),
+                timeout=httpx.Timeout(30.0, read=60.0),  # the server says something every 15 seconds
             ) as answer:
                 if answer.status_code >= 400:
                     answer.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -119,6 +120,28 @@ def test_a_followed_log_ends_with_its_end_event() -> None:
     text = f": hello\n\nevent: log\ndata: {data}\n\nevent: end\ndata: {{}}\n\nevent: log\ndata: {data}\n\n"
     server = Server().on("GET", "/v1/workloads/wl_1/logs/stream", httpx.Response(200, text=text))
     assert list(server.client().follow_logs("wl_1")) == [b"hello"]
+
+
+def test_a_followed_log_that_breaks_off_goes_on_where_it_was() -> None:
+    class Broken(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            yield b"event: log\ndata: " + base64.b64encode(b"one") + b"\n\n"
+            raise httpx.ReadError("reset")
+
+    rest = f"event: log\ndata: {base64.b64encode(b'two').decode()}\n\nevent: end\ndata: {{}}\n\n"
+    server = Server().on(
+        "GET", "/v1/workloads/wl_1/logs/stream", httpx.Response(200, stream=Broken()), httpx.Response(200, text=rest)
+    )
+    assert list(server.client().follow_logs("wl_1")) == [b"one", b"two"]
+    assert [r.url.params["offset"] for r in server.seen] == ["0", "3"]
+
+
+def test_a_log_that_can_not_be_read_any_more_is_an_error() -> None:
+    text = 'event: error\ndata: {"code": "cluster-unreachable", "params": {"cluster": "a"}}\n\n'
+    server = Server().on("GET", "/v1/workloads/wl_1/logs/stream", httpx.Response(200, text=text))
+    with pytest.raises(ApiError) as caught:
+        list(server.client().follow_logs("wl_1"))
+    assert caught.value.code == "cluster-unreachable"
 
 
 def test_a_stream_that_is_refused_is_an_error() -> None:

@@ -1,0 +1,79 @@
+"""Commands of whoever operates a server. What they start is named in a table and loaded when called."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from steelyard.cli import table
+from steelyard.cli.session import Session
+
+DEFAULT_PORT = 7580
+
+#: What a command starts; nothing of it is imported before.
+TARGETS = {
+    "up": "steelyard.bootstrap:up",
+    "serve": "steelyard.bootstrap:serve",
+    "demo": "steelyard.demo.story:main",
+    "audit verify": "steelyard.evidence.verify:main",
+}
+
+Folder = Annotated[Path | None, typer.Option("--data", metavar="FOLDER")]
+Host = Annotated[str, typer.Option("--host", metavar="ADDRESS")]
+Port = Annotated[int, typer.Option("--port", metavar="PORT")]
+
+
+def up(session: Session, data: Folder = None, host: Host = "127.0.0.1", port: Port = DEFAULT_PORT) -> int:
+    """The embedded server."""
+    return _call("up", data or default_folder(session), host, port, session.lang)
+
+
+def serve(
+    session: Session,
+    database: Annotated[str, typer.Option("--database", metavar="URL")],
+    data: Folder = None,
+    host: Host = "127.0.0.1",
+    port: Port = DEFAULT_PORT,
+) -> int:
+    """One of several servers on a shared database."""
+    return _call("serve", database, data or default_folder(session), host, port)
+
+
+def demo(
+    session: Session,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER")] = Path("demo-out"),
+    keep: Annotated[bool, typer.Option("--keep")] = False,
+) -> int:
+    """The main job."""
+    return _call("demo", out, keep, session.lang)
+
+
+def audit_verify(
+    session: Session,
+    folder: Annotated[Path, typer.Argument(metavar="DIR")],
+    key: Annotated[list[str] | None, typer.Option("--key", metavar="FINGERPRINT")] = None,
+    anchor: Annotated[list[str] | None, typer.Option("--anchor", metavar="CODE")] = None,
+) -> int:
+    """The verifier, as it lies in every bundle."""
+    arguments = [str(folder), "--lang", session.lang]
+    for name, values in (("--key", key), ("--anchor", anchor)):
+        for value in values or ():
+            arguments += [name, value]
+    return _call("audit verify", arguments + (["--json"] if session.output == "json" else []))
+
+
+def default_folder(session: Session) -> Path:
+    """STEELYARD_DATA, else `steelyard` in the user's data folder."""
+    if session.environ.get("STEELYARD_DATA"):
+        return Path(session.environ["STEELYARD_DATA"])
+    base = session.environ.get("XDG_DATA_HOME")
+    home = Path(session.environ.get("HOME") or os.path.expanduser("~"))
+    return (Path(base) if base else home / ".local" / "share") / "steelyard"
+
+
+def _call(name: str, *arguments: Any) -> int:
+    done = table.load(TARGETS[name])(*arguments)
+    return done if isinstance(done, int) else 0

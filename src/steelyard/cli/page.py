@@ -1,0 +1,121 @@
+"""The page of a workload: what matters first, then its time, its members, its release."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from steelyard.cli import timeline
+from steelyard.cli.amounts import amounts
+from steelyard.cli.safe import one_line
+from steelyard.cli.session import Session
+from steelyard.locale.rendering import format_time
+from steelyard.model.units import format_duration
+
+_AGREES = {"ended", "closed", "free"}
+
+
+def draw(session: Session, view: Mapping[str, Any]) -> None:
+    """Prints the page."""
+    now = max(time.time_ns() // 1000, view["submitted_at"])
+    session.line(headline(session, view, now))
+    for reason in (view.get("reasons") or [])[1:]:
+        session.line(f"  - {session.reason(reason)}")
+    if view.get("ahead"):
+        session.say("cli.show.ahead", count=view["ahead"])
+    session.line()
+    _facts(session, view)
+    for attempt in view["attempts"]:
+        session.line()
+        _attempt(session, attempt, now)
+    for eviction in view.get("evictions") or ():
+        _eviction(session, eviction)
+
+
+def headline(session: Session, view: Mapping[str, Any], now: int) -> str:
+    """The state in plain words: the verdict, the binding reason, or what goes on."""
+    phase, outcome = view["phase"], view["outcome"]
+    if view.get("verdict") and outcome not in (None, "succeeded"):
+        sentence = session.verdict(view["verdict"])
+        return session.text("cli.show.failed", outcome=outcome, sentence=sentence)
+    if view.get("reasons"):
+        return session.text("cli.show.waits", phase=phase, sentence=session.reason(view["reasons"][0]))
+    place = (view.get("cluster") or "–") + session.simulated(view)
+    if phase == "finished":
+        code = "cli.show.succeeded" if outcome == "succeeded" else "cli.show.finished"
+        since, until = view.get("started_at"), view.get("finished_at")
+        ran = until - since if since is not None and until is not None else None
+        return session.text(code, outcome=outcome, ran=ran, cluster=place)
+    since = view.get("started_at") or view.get("placed_at") or view["submitted_at"]
+    return session.text(
+        "cli.show.goes-on", phase=phase, stage=view.get("sub_stage"), ran=now - since, cluster=place
+    )
+
+
+def _facts(session: Session, view: Mapping[str, Any]) -> None:
+    session.line(f"{view['name']}  {view['id']}")
+    team = f" ({view['team']})" if view.get("team") else ""
+    session.say(
+        "cli.show.facts",
+        kind=view["kind"],
+        project=f"{view['project']}{team}",
+        namespace=view["namespace"],
+        queue=view["queue"],
+        priority=view["priority"],
+        submitter=view.get("submitter"),
+    )
+    session.say("cli.show.asked", amounts=amounts(session, view.get("requested")))
+    session.say("cli.show.submitted", at=view["submitted_at"])
+
+
+def _attempt(session: Session, attempt: Mapping[str, Any], now: int) -> None:
+    state = session.word("outcome", attempt["outcome"]) if attempt["outcome"] else None
+    state = state or session.word("phase", attempt["phase"])
+    place = f" · {attempt['cluster']}{session.simulated(attempt)}" if attempt["cluster"] else ""
+    session.line(session.text("cli.show.attempt", number=attempt["number"], state=state) + place)
+    timeline.draw(session, attempt, now)
+    for member in attempt["members"]:
+        _member(session, member)
+    if attempt["receipt"]:
+        _receipt(session, attempt["receipt"])
+
+
+def _member(session: Session, member: Mapping[str, Any]) -> None:
+    parts = [f"{member['role']}/{member['index']}", session.word("member", member["phase"])]
+    if member.get("node"):
+        parts.append(member["node"])
+    if member.get("exit_code") is not None:
+        parts.append(session.text("cli.show.exit", code=member["exit_code"]))
+    if member.get("exit_signal") is not None:
+        parts.append(session.text("cli.show.signal", signal=member["exit_signal"]))
+    if member.get("endpoint"):
+        parts.append(member["endpoint"])
+    session.line("  " + " · ".join(one_line(part) for part in parts))
+    for device in member["devices"]:
+        held = amounts(session, {device["class"]: device["quantity"]})
+        model = f" {device['model']}" if device.get("model") else ""
+        session.line(f"    {held}:{model} {one_line(device['uid'])}{session.simulated(device)}")
+
+
+def _receipt(session: Session, receipt: Mapping[str, Any]) -> None:
+    state = session.word("receipt", receipt["state"])
+    session.line("  " + session.text("cli.show.receipt", state=state, at=receipt["confirmed_at"]))
+    signals = []
+    for name, seen in receipt["signals"].items():
+        mark = "✓" if seen in _AGREES else "?" if seen in (None, "unknown") else "✗"
+        signals.append(f"{mark} {session.word('signal', name)}: {session.word('seen', seen)}")
+    session.line("    " + "  ".join(signals))
+    for what, seen in receipt.get("checks") or ():
+        session.line(f"    {one_line(what)}: {one_line(seen)}")
+    for left in receipt.get("residue") or ():
+        session.line("    " + session.text("cli.show.residue", what=str(left)))
+
+
+def _eviction(session: Session, eviction: Mapping[str, Any]) -> None:
+    session.say(
+        "cli.show.evicted",
+        at=format_time(eviction["at"]),
+        preemptor=eviction.get("preemptor_name") or eviction.get("preemptor"),
+        lost=format_duration(eviction.get("lost_time")),
+    )

@@ -1,0 +1,194 @@
+"""What there is: nodes and devices, queues and quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from steelyard.cli.amounts import ORDER
+from steelyard.cli.safe import one_line
+from steelyard.cli.session import Session
+from steelyard.locale.rendering import format_time
+from steelyard.model.units import format_quantity
+
+Text = str | None
+
+
+def inventory(
+    session: Session,
+    cluster: Annotated[Text, typer.Option("--cluster", metavar="NAME")] = None,
+    device_class: Annotated[Text, typer.Option("--class", metavar="CLASS")] = None,
+    pool: Annotated[Text, typer.Option("--pool", metavar="NAME")] = None,
+    summary: Annotated[bool, typer.Option("--summary")] = False,
+) -> None:
+    """Devices by node, or sums by class."""
+    if summary:
+        _summary(session)
+        return
+    nodes = session.client.inventory(**{"cluster": cluster, "class": device_class, "pool": pool})
+    rows = [
+        {**device, "node": node["name"], "cluster": node["cluster"]}
+        for node in nodes
+        for device in node["devices"]
+    ]
+    columns: list[Any] = [
+        ("cli.column.cluster", "cluster"),
+        ("cli.column.node", "node"),
+        ("cli.column.class", lambda row: session.word("class", row["class"])),
+        ("cli.column.model", lambda row: f"{row['model'] or '–'}{session.simulated(row)}"),
+        ("cli.column.capacity", lambda row: _quantity(row, "capacity")),
+        ("cli.column.free", lambda row: _quantity(row, "free")),
+        ("cli.column.state", lambda row: _state(session, row)),
+        ("cli.column.pool", "pool"),
+        ("cli.column.provenance", lambda row: session.word("provenance", row.get("provenance"))),
+        ("cli.column.holders", lambda row: _holders(row)),
+        ("cli.column.uid", "uid"),
+    ]
+    session.emit(nodes, lambda: session.table(columns, rows))
+
+
+def _summary(session: Session) -> None:
+    found = session.client.inventory_summary()
+    parts = ("capacity", "held", "free", "reserved", "unavailable", "unknown")
+    columns: list[Any] = [
+        ("cli.column.cluster", lambda row: row["cluster"] + session.simulated(row)),
+        ("cli.column.class", lambda row: session.word("class", row["class"])),
+        *((f"cli.column.{part}", _part(part)) for part in parts),
+    ]
+    classes = sorted(found["classes"], key=lambda row: (row["cluster"], _rank(row["class"])))
+
+    def draw() -> None:
+        for cluster in found["clusters"]:
+            session.say(
+                "cli.inventory.cluster",
+                name=cluster["name"] + session.simulated(cluster),
+                engine=cluster["engine"],
+                state=_reachable(cluster),
+                at=cluster["observed_at"],
+            )
+        session.table(columns, classes)
+
+    session.emit(found, draw)
+
+
+def device(session: Session, device: Annotated[str, typer.Argument(metavar="DEVICE")]) -> None:
+    """A device with the history of its facts."""
+    found = session.client.device(device)
+
+    def draw() -> None:
+        parts = (found["id"], session.word("class", found["class"]), found.get("model") or "–", found["uid"])
+        session.line("  ".join(one_line(part) for part in parts) + session.simulated(found))
+        session.say("cli.device.place", cluster=found["cluster"], node=found["node"], pool=found.get("pool"))
+        session.say(
+            "cli.device.state",
+            state=_state(session, found),
+            capacity=_quantity(found, "capacity"),
+            free=_quantity(found, "free"),
+        )
+        facts: list[Any] = [
+            ("cli.column.fact", "key"),
+            ("cli.column.value", "value"),
+            ("cli.column.provenance", lambda row: session.word("provenance", row["provenance"])),
+            ("cli.column.source", "source"),
+            ("cli.column.since", lambda row: format_time(row["valid_from"])),
+            ("cli.column.until", lambda row: format_time(row["valid_to"])),
+        ]
+        session.line()
+        session.table(facts, found.get("facts") or [])
+        history: list[Any] = [
+            ("cli.column.since", lambda row: format_time(row["t0"])),
+            ("cli.column.until", lambda row: format_time(row["t1"])),
+            ("cli.column.availability", lambda row: session.word("availability", row["availability"])),
+            ("cli.column.why", lambda row: session.word("unavailable", row["reason"])),
+        ]
+        session.line()
+        session.table(history, found.get("availability_history") or [])
+
+    session.emit(found, draw)
+
+
+def queues(session: Session) -> None:
+    """The queue tree."""
+    _tree(session, session.client.queues())
+
+
+def quotas(session: Session) -> None:
+    """The organisation tree."""
+    _tree(session, session.client.quotas())
+
+
+def _tree(session: Session, nodes: list[dict[str, Any]]) -> None:
+    depth = _depths(nodes)
+    rows = []
+    for node in nodes:
+        name = "  " * depth.get(_node(node), 0) + node["name"]
+        stopped = f" ({session.text('cli.queues.stopped')})" if node.get("stopped") else ""
+        shared = {"kind": node["kind"], "pending": node["pending"], "running": node["running"]}
+        limits = node["limits"] or [{"subject": None}]
+        for index, limit in enumerate(limits):
+            first = {"name": name + stopped, **shared} if index == 0 else {}
+            rows.append({**first, **limit})
+    columns: list[Any] = [
+        ("cli.column.name", "name"),
+        ("cli.column.kind", lambda row: session.word("scope", row["kind"]) if row.get("kind") else ""),
+        ("cli.column.pending", "pending"),
+        ("cli.column.running", "running"),
+        ("cli.column.subject", "subject"),
+        *(
+            (f"cli.column.{part.replace('_', '-')}", _limit(part))
+            for part in ("nominal", "used", "available", "borrowing_limit", "lending_limit", "potential")
+        ),
+    ]
+    session.emit(nodes, lambda: session.table(columns, rows))
+
+
+def _node(node: Mapping[str, Any]) -> str:
+    return str(node.get("node") or node["name"])
+
+
+def _depths(nodes: list[dict[str, Any]]) -> dict[str, int]:
+    """Depth of each node; parents come before their children."""
+    depth: dict[str, int] = {}
+    for node in nodes:
+        depth[_node(node)] = depth.get(node["parent"], -1) + 1 if node.get("parent") else 0
+    return depth
+
+
+def _limit(part: str) -> Any:
+    def shown(row: Mapping[str, Any]) -> str | None:
+        if row.get("subject") is None or row.get(part) is None:
+            return None
+        return format_quantity("memory" if row["subject"] == "memory" else "other", row[part])
+
+    return shown
+
+
+def _part(part: str) -> Any:
+    return lambda row: _quantity(row, part)
+
+
+def _quantity(row: Mapping[str, Any], part: str) -> str:
+    return format_quantity(row["class"], row.get(part))
+
+
+def _rank(name: str) -> int:
+    return ORDER.index(name) if name in ORDER else len(ORDER)
+
+
+def _reachable(cluster: Mapping[str, Any]) -> str:
+    return {True: "answers", False: "silent", None: "unknown"}[cluster["reachable"]]
+
+
+def _state(session: Session, row: Mapping[str, Any]) -> str:
+    shown = session.word("state", row["state"])
+    return f"{shown} ({session.word('unavailable', row['reason'])})" if row.get("reason") else shown
+
+
+def _holders(row: Mapping[str, Any]) -> str:
+    shown = []
+    for holder in row.get("holders") or ():
+        amount = format_quantity(row["class"], holder["quantity"])
+        shown.append(f"{holder.get('name') or holder.get('workload') or '…'} ({amount})")
+    return ", ".join(shown)

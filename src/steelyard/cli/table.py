@@ -1,0 +1,84 @@
+"""The commands by name, and where each is: a module is loaded when its command is called, here alone.
+
+The texts of a command are `cli.NAME.help` (one line) and `cli.NAME.more` (the rest), NAME with a dash
+for the space; those of a parameter are `cli.NAME.PARAMETER`, else `cli.param.PARAMETER`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_CLI = "steelyard.cli"
+
+#: Section of the help page → command → `module:function`.
+SECTIONS: dict[str, dict[str, str]] = {
+    "workloads": {
+        "submit": f"{_CLI}.submit:submit",
+        "list": f"{_CLI}.workloads:list_workloads",
+        "show": f"{_CLI}.workloads:show",
+        "explain": f"{_CLI}.workloads:explain",
+        "logs": f"{_CLI}.logs:logs",
+        "cancel": f"{_CLI}.workloads:cancel",
+        "retry": f"{_CLI}.workloads:retry",
+        "hold": f"{_CLI}.workloads:hold",
+        "release": f"{_CLI}.workloads:release",
+    },
+    "resources": {
+        "inventory": f"{_CLI}.resources:inventory",
+        "device": f"{_CLI}.resources:device",
+        "queues": f"{_CLI}.resources:queues",
+        "quotas": f"{_CLI}.resources:quotas",
+    },
+    "objects": {
+        "apply": f"{_CLI}.objects:apply",
+        "diff": f"{_CLI}.objects:diff",
+        "export": f"{_CLI}.objects:export",
+        "get": f"{_CLI}.objects:get",
+        "delete": f"{_CLI}.objects:delete",
+    },
+    "evidence": {
+        "usage": f"{_CLI}.usage:usage",
+        "refusals": f"{_CLI}.evidence:refusals",
+        "cycles": f"{_CLI}.evidence:cycles",
+        "replay": f"{_CLI}.evidence:replay",
+        "audit verify": f"{_CLI}.operators:audit_verify",
+        "audit check": f"{_CLI}.audit:check",
+        "audit export": f"{_CLI}.audit:export",
+        "audit checkpoint": f"{_CLI}.audit:checkpoint",
+        "audit leaves": f"{_CLI}.audit:leaves",
+    },
+    "access": {
+        "login": f"{_CLI}.access:login",
+        "logout": f"{_CLI}.access:logout",
+        "whoami": f"{_CLI}.access:whoami",
+        "users list": f"{_CLI}.access:users_list",
+        "users create": f"{_CLI}.access:users_create",
+        "users password": f"{_CLI}.access:users_password",
+        "users disable": f"{_CLI}.access:users_disable",
+        "tokens list": f"{_CLI}.access:tokens_list",
+        "tokens create": f"{_CLI}.access:tokens_create",
+        "tokens revoke": f"{_CLI}.access:tokens_revoke",
+    },
+    "operation": {
+        "up": f"{_CLI}.operators:up",
+        "serve": f"{_CLI}.operators:serve",
+        "demo": f"{_CLI}.operators:demo",
+        "doctor": f"{_CLI}.system:doctor",
+        "version": f"{_CLI}.system:version",
+    },
+}
+COMMANDS: dict[str, str] = {name: target for section in SECTIONS.values() for name, target in section.items()}
+#: First words of commands of two words.
+GROUPS = tuple(dict.fromkeys(name.split()[0] for name in COMMANDS if " " in name))
+
+
+def load(target: str) -> Any:
+    """What `module:name` names; the module is imported now."""
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)
+
+
+def text_code(name: str, part: str) -> str:
+    """The code of a text of a command."""
+    return f"cli.{name.replace(' ', '-')}.{part}"
