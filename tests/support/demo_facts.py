@@ -94,7 +94,7 @@ def attempt(number: int, cluster: str | None, marks: tuple[int, ...], outcome: s
         ]
     receipt = {
         "state": "confirmed", "confirmed_at": at[-1], "residue": [],
-        "signals": {"control": "confirmed", "ledger": "confirmed", "probe": "confirmed"},
+        "signals": {"control": "ended", "ledger": "closed", "probe": "free"},
         "checks": [["process-group", "gone"], ["work-folder", "clear"]],
     }  # fmt: skip
     return {

@@ -17,10 +17,10 @@ from pathlib import Path
 from steelyard.demo import folder, server
 from steelyard.demo.context import Story
 from steelyard.demo.door import Unexpected, get, wait
-from steelyard.demo.scripts import find_examples
 from steelyard.demo.expect import Result, judge_all
 from steelyard.demo.report import write_report
 from steelyard.demo.screen import Screen
+from steelyard.demo.scripts import find_examples
 from steelyard.demo.sdk import open_door
 from steelyard.demo.steps import STEPS
 from steelyard.locale import choose, error_text

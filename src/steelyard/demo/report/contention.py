@@ -44,9 +44,13 @@ def _explained(facts: Facts, say: Speech) -> Markup:
     ]
     total = sum(holder["amount"] for holder in reason["holders"])
     rows.append((el("span", say("sum"), cls="sum"), "", "", el("span", say.amount(name, total), cls="sum")))
+    others = [el("li", say.reason(other)) for other in facts.explanation["reasons"][1:]]
     return el(
         "div",
         note(el("strong", "finetune"), " – ", say.reason(reason)),
+        el("details", el("summary", say("other-reasons", count=len(others))), el("ul", others))
+        if others
+        else None,
         table(
             (say("col.holder"), say("col.project"), say("col.since"), say("col.of-shortfall")),
             rows,

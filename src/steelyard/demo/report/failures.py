@@ -88,7 +88,9 @@ def _receipt(view: Json, attempt: Json, say: Speech) -> Cells:
     if receipt is None:
         return (*start, "–", "–", "–", "–", badge(say("none"), "bad"))
     kind = {"confirmed": "ok", "quarantined": "bad"}.get(receipt["state"], "pending")
-    checks = ", ".join(f"{what}: {say.word('seen', seen)}" for what, seen in receipt["checks"])
+    checks = ", ".join(
+        f"{say.word('look', what)}: {say.word('seen', seen)}" for what, seen in receipt["checks"]
+    )
     residue = f" · {say('residue')}: {', '.join(receipt['residue'][:4])}" if receipt["residue"] else ""
     return (
         *start,

@@ -32,10 +32,11 @@ def timeline(facts: Facts, say: Speech) -> Markup:
     if facts.silence:
         label = say("timeline.silence", cluster=facts.silence["cluster"])
         bands.append(Band(facts.silence["t0"], facts.silence["t1"], label))
+    if facts.moved_at is not None:
+        bands.append(Band(facts.moved_at, facts.moved_at, say("timeline.moved"), "moment"))
     picture = Gantt(say("timeline.title"), _window(facts), groups, bands).draw()
     shown = {stage_fill(state): say.word("state", state) for state in _STATES}
-    if bands:
-        shown["band"] = bands[0].label
+    shown |= {band.fill: band.label for band in bands}
     return section(
         anchor, heading, chart(say("timeline.caption"), picture, legend(shown)), _ends(say),
         lead=say("lead.timeline"),

@@ -8,7 +8,8 @@ from steelyard.demo.door import every, get, post, wait
 from steelyard.demo.expect import Expectation, Found, Json, Seen, found
 from steelyard.demo.steps import contention, moving, training
 
-SIGNALS = ("control", "ledger", "probe")
+#: What each signal says where the release is proven.
+SIGNALS = {"control": "ended", "ledger": "closed", "probe": "free"}
 DIMENSIONS = ("project", "kind", "class")
 
 
@@ -37,7 +38,7 @@ def receipts(seen: Seen) -> Found:
 def _confirmed(receipt: Json | None) -> bool:
     if receipt is None or receipt["state"] != "confirmed" or receipt["confirmed_at"] is None:
         return False
-    return all(receipt["signals"][signal] in ("confirmed", True) for signal in SIGNALS)
+    return all(receipt["signals"][signal] == seen for signal, seen in SIGNALS.items())
 
 
 def all_free(seen: Seen) -> Found:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from steelyard.reports.drawing.markup import Markup, el
 from steelyard.reports.drawing.scale import TimeAxis
 
-WIDTH, ROW, _LEFT, _RIGHT, _TOP = 860, 24, 236, 30, 8
+WIDTH, ROW, _LEFT, _RIGHT, _TOP = 900, 24, 272, 30, 8
 _BAR = 12
 #: How an end is drawn, beside its colour: what tells outcomes apart must not be colour alone.
 GLYPHS: Mapping[str, str] = {
@@ -129,7 +129,7 @@ def _line(line: Line, time: TimeAxis, y: float) -> Markup:
     label = el(
         "text",
         _shortened(line.label, 22),
-        el("tspan", f"  {_shortened(line.note, 16)}", cls="note") if line.note else None,
+        el("tspan", f"  {_shortened(line.note, 24)}", cls="note") if line.note else None,
         el("title", f"{line.label} {line.note}"),
         x=16,
         y=middle + 4,
