@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, FastAPI
 
 from steelyard import __version__
 from steelyard.api import (
+    audit,
     cycles,
     doctor,
     events,
@@ -23,6 +24,7 @@ from steelyard.api import (
     refusals,
     sessions,
     tokens,
+    usage,
     users,
     version,
     workloads,
@@ -46,6 +48,8 @@ ROUTERS: list[APIRouter] = [
     inventory.router,
     queues.router,
     cycles.router,
+    usage.router,
+    audit.router,
     events.router,
     doctor.router,
     version.router,

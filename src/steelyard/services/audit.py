@@ -15,7 +15,7 @@ from steelyard.evidence.checkpoint import (
     short_code,
     sign_note,
 )
-from steelyard.evidence.keys import Signer, fingerprint
+from steelyard.evidence.keys import Signer
 from steelyard.evidence.leaf import Head
 from steelyard.evidence.merkle import consistency_proof, inclusion_proof
 from steelyard.evidence.proof import render_tlog_proof
@@ -44,6 +44,11 @@ class LogKey(Signer, Protocol):
     def able(self) -> bool:
         """Whether it can sign."""
         ...
+
+
+def authorise_audit(principal: Principal) -> None:
+    """Raises ForbiddenError unless the principal may audit the whole installation."""
+    authorise(principal, Verb.AUDIT, NOUN)
 
 
 def checkpoint(store: Store, signer: LogKey, reason: str) -> str | None:
@@ -199,8 +204,3 @@ def _entry(leaf: Json, stream: str) -> Json:
 def _leaf(digest: str, body: bytes) -> Json:
     leaf: Json = msgspec.json.decode(body)
     return {**leaf, "hash": digest}
-
-
-def key_view(signer: Signer) -> Json:
-    """A public key as shown."""
-    return {"name": signer.name, "fingerprint": fingerprint(signer.public_key)}

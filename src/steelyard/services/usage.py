@@ -56,34 +56,34 @@ def report(
     seen = scope(principal, Verb.VIEW, NOUN)
     now = store.now()
     with store.read() as view:
-        window = _window(view, start, end, now)
-        opened = open_segments(view, seen, window[1])
-        held = _held(view, seen, window, dimensions, opened)
-        unheld = _added(repository.unheld_sums(view, window), opened.unheld, window, ("state",))
-        capacity = _added(repository.capacity_sums(view, window), opened.capacity, window, (), "capacity")
-        return {
-            "from": window[0],
-            "to": window[1],
-            "by": list(dimensions),
-            "rows": _named(view, [_row(dimensions, key, states) for key, states in _sorted(held)]),
-            "unheld": [
-                {
-                    "class": cls,
-                    "simulated": bool(simulated),
-                    "state": state,
-                    "quantity_time": wide_to_json(amount),
-                }
-                for (cls, simulated, state), amount in _sorted(unheld)
-            ],
-            "capacity": [
-                {"class": cls, "simulated": bool(simulated), "capacity_time": wide_to_json(amount)}
-                for (cls, simulated), amount in _sorted(capacity)
-            ],
-            "waits": _waits(view, seen, window),
-            "counts": _counts(view, seen, window),
-            "complete": _complete(unheld, capacity),
-            "closes": closes(view, window),
-        }
+        return report_in(view, seen, usage_window(view, start, end, now), dimensions)
+
+
+def report_in(view: View, seen: Scope, window: Window, by: Sequence[str]) -> Json:
+    """The same within a read view and a scope, for a window that has ended."""
+    dimensions = _dimensions(by)
+    opened = open_segments(view, seen, window[1])
+    held = _held(view, seen, window, dimensions, opened)
+    unheld = _added(repository.unheld_sums(view, window), opened.unheld, window, ("state",))
+    capacity = _added(repository.capacity_sums(view, window), opened.capacity, window, (), "capacity")
+    return {
+        "from": window[0],
+        "to": window[1],
+        "by": list(dimensions),
+        "rows": _named(view, [_row(dimensions, key, states) for key, states in _sorted(held)]),
+        "unheld": [
+            {"class": cls, "simulated": simulated, "state": state, "quantity_time": wide_to_json(amount)}
+            for (cls, simulated, state), amount in _sorted(unheld)
+        ],
+        "capacity": [
+            {"class": cls, "simulated": simulated, "capacity_time": wide_to_json(amount)}
+            for (cls, simulated), amount in _sorted(capacity)
+        ],
+        "waits": _waits(view, seen, window),
+        "counts": _counts(view, seen, window),
+        "complete": _complete(unheld, capacity),
+        "closes": closes(view, window),
+    }
 
 
 def _any_project(principal: Principal) -> str | None:
@@ -99,7 +99,8 @@ def _dimensions(by: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(by))
 
 
-def _window(view: View, start: int | None, end: int | None, now: int) -> Window:
+def usage_window(view: View, start: int | None, end: int | None, now: int) -> Window:
+    """The window meant: from the first device on, until now. Raises InvalidError `window-invalid`."""
     last = now if end is None else min(end, now)
     first = start
     if first is None:

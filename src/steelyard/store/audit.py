@@ -64,6 +64,13 @@ def checkpoint_before(connection: Connection, at: int) -> tuple[int, str] | None
     return None if row is None else (row.size, row.note)
 
 
+def oldest_checkpoint(connection: Connection) -> tuple[int, str] | None:
+    """(size, note) of the first checkpoint that was signed."""
+    c = t.checkpoint.c
+    row = connection.execute(select(c.size, c.note).order_by(c.size).limit(1)).first()
+    return None if row is None else (row.size, row.note)
+
+
 def stored_leaves(connection: Connection, start: int = 0, end: int | None = None) -> Iterator[StoredLeaf]:
     """Leaves start…end−1 in order, with the hashes that their rows carry."""
     query = select(t.leaf.c.seq, t.leaf.c.hash, t.leaf.c.body).where(t.leaf.c.seq >= start)
@@ -157,3 +164,30 @@ def _declared_objects(connection: Connection) -> Iterator[Versioned]:
     for row in connection.execute(query):
         head = Head(row.head_n, row.head_seq, bytes(row.head_hash or b""))
         yield Versioned(row.kind.lower(), row.name, row.version, head)
+
+
+def device_facts(connection: Connection) -> Iterator[dict[str, object]]:
+    """Every fact of every device with its provenance and interval."""
+    f = t.device_fact.c
+    query = select(
+        f.device_id, f.key, f.value_json, f.provenance, f.source, f.at, f.valid_from, f.valid_to, f.version
+    ).order_by(f.device_id, f.key, f.version)
+    for row in connection.execution_options(yield_per=2000).execute(query):
+        yield dict(row._mapping)
+
+
+def all_devices(connection: Connection) -> list[dict[str, object]]:
+    """Every device there ever was, with its node."""
+    d, n = t.device.c, t.node.c
+    query = select(
+        d.id, d.uid, d.cluster, n.name.label("node"), d.device_class.label("device_class"), d.family, d.model,
+        d.memory, d.has_children, d.simulated, d.registered_at, d.retired_at,
+    ).join(t.node, n.id == d.node_id)  # fmt: skip
+    return [dict(row._mapping) for row in connection.execute(query.order_by(d.id))]
+
+
+def all_nodes(connection: Connection) -> list[dict[str, object]]:
+    """Every node with its labels as they are now."""
+    n = t.node.c
+    query = select(n.id, n.cluster, n.name, n.labels_json, n.simulated).order_by(n.id)
+    return [dict(row._mapping) for row in connection.execute(query)]

@@ -1,0 +1,83 @@
+"""The evidence log for auditors: leaves, checkpoints, proofs, checks, bundles."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from steelyard.api.auth import PrincipalDep
+from steelyard.api.context import ServicesDep
+from steelyard.model.errors import UnavailableError
+from steelyard.services import audit
+from steelyard.services.bundle_export import export_bundle, tar_chunks
+from steelyard.services.checks import run_checks
+
+router = APIRouter(prefix="/v1/audit", tags=["audit"])
+Seq = Annotated[int, Path(ge=0, le=2**53)]
+
+
+class WindowBody(BaseModel):
+    """The window of a bundle's usage, µs UTC; null: from the first device on, until now."""
+
+    model_config = ConfigDict(extra="forbid")
+    start: int | None = Field(None, alias="from", ge=0, le=2**62)
+    end: int | None = Field(None, alias="to", ge=0, le=2**62)
+
+
+@router.get("/leaves")
+def leaves(
+    who: PrincipalDep,
+    services: ServicesDep,
+    stream: Annotated[str | None, Query(max_length=300)] = None,
+    after: Annotated[int | None, Query(ge=0, le=2**53, description="seq of the last leaf seen")] = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> dict[str, Any]:
+    """A stream, the newest leaf first; without a stream, the whole log in its order."""
+    return audit.leaves(services.store, who, stream, after, limit)
+
+
+@router.get("/checkpoint")
+def checkpoint(who: PrincipalDep, services: ServicesDep) -> dict[str, Any]:
+    """The newest signed checkpoint."""
+    return audit.newest(services.store, who, services.signer)
+
+
+@router.get("/proof/{seq}")
+def proof(seq: Seq, who: PrincipalDep, services: ServicesDep) -> PlainTextResponse:
+    """Inclusion proof of a leaf (C2SP tlog-proof)."""
+    return PlainTextResponse(audit.proof(services.store, who, seq, services.signer))
+
+
+@router.get("/consistency")
+def consistency(
+    who: PrincipalDep,
+    services: ServicesDep,
+    start: Annotated[int, Query(alias="from", ge=0, le=2**53)],
+    end: Annotated[int | None, Query(alias="to", ge=0, le=2**53)] = None,
+) -> dict[str, Any]:
+    """Proof that the later log begins with the earlier (RFC 6962)."""
+    return audit.consistency(services.store, who, start, end)
+
+
+@router.post("/checks")
+def checks(who: PrincipalDep, services: ServicesDep) -> dict[str, Any]:
+    """Runs every check of conservation and of the log. Changes nothing."""
+    return run_checks(services.store, who)
+
+
+@router.post("/bundle")
+def bundle(who: PrincipalDep, services: ServicesDep, body: WindowBody | None = None) -> Response:
+    """An evidence bundle as a tar file, signed with the log's key."""
+    audit.authorise_audit(who)
+    if services.signer is None:
+        raise UnavailableError("log-key-elsewhere")
+    asked = body or WindowBody()
+    files = export_bundle(services.store, who, services.signer, asked.start, asked.end)
+    return StreamingResponse(
+        tar_chunks(files),
+        media_type="application/x-tar",
+        headers={"Content-Disposition": 'attachment; filename="steelyard-evidence.tar"'},
+    )

@@ -1,0 +1,186 @@
+"""An evidence bundle of the server: its whole log, its usage in a window, signed with the log's key.
+
+Order matters: the heads of all streams are pinned by a leaf, a checkpoint that covers it is signed, and only
+then the rows are read. What the bundle says of usage may be younger than its log, never the other way.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, cast
+
+import msgspec
+
+from steelyard import __version__
+from steelyard.evidence.bundle import assemble_bundle, audit_files
+from steelyard.evidence.checkpoint import (
+    Checkpoint,
+    parse_checkpoint,
+    parse_note,
+    parse_vkey,
+    policy_text,
+    sign_note,
+)
+from steelyard.evidence.keys import Signer
+from steelyard.evidence.leaf import Head, pinned_heads_draft
+from steelyard.evidence.merkle import EMPTY_ROOT, consistency_proof, inclusion_proof
+from steelyard.identity.actor import actor_of
+from steelyard.identity.authorise import authorise
+from steelyard.model.errors import InvalidError, UnavailableError
+from steelyard.model.organisation import Principal, Scope, Verb
+from steelyard.services.audit import LogKey, checkpoint
+from steelyard.services.bundle_files import (
+    REPORT_COLUMNS,
+    dump,
+    inventory_files,
+    pending,
+    uncovered,
+    usage_files,
+)
+from steelyard.services.checks import check_books, open_books
+from steelyard.services.log_check import check_log
+from steelyard.services.usage import report_in, usage_window
+from steelyard.store import audit as repository
+from steelyard.store.database import View
+from steelyard.store.leaves import bodies, leaf_body, stream_heads, tile_reader
+from steelyard.store.store import Store
+from steelyard.store.unit import Unit
+
+Json = dict[str, Any]
+#: Of each kind, how many of the newest leaves get an inclusion proof of their own.
+NAMED_PROOFS = 20
+_IN_MEMORY, _PIECE = 16 * 1024 * 1024, 64 * 1024
+
+
+def export_bundle(
+    store: Store,
+    principal: Principal,
+    signer: LogKey,
+    start: int | None = None,
+    end: int | None = None,
+    extra: Mapping[str, bytes] | None = None,
+) -> dict[str, bytes]:
+    """All files by path. `extra` files are listed and signed like the others.
+
+    Raises UnavailableError `log-key-elsewhere`, InvalidError `window-invalid`.
+    """
+    authorise(principal, Verb.AUDIT, "audit")
+    heads_seq = _pin_heads(store, principal, signer)
+    note = checkpoint(store, signer, "export")
+    if note is None:
+        raise UnavailableError("log-key-elsewhere")
+    with store.read() as view:
+        now = store.now()
+        window = usage_window(view, start, end, now)
+        if window[0] >= window[1]:
+            raise InvalidError("window-invalid", start=window[0], end=window[1])
+        books = open_books(view, now)
+        checks = [*check_books(view, books), *check_log(view)]
+        usage = report_in(view, Scope.system(), window, REPORT_COLUMNS)
+        devices = repository.all_devices(view)
+        audit, logged = _audit(view, signer, note, window[0], heads_seq)
+        files = {
+            **audit,
+            **usage_files(view, books, window, checks, usage),
+            **inventory_files(view, books, window),
+            "pending.json": dump(pending(devices, witnessed=False)),
+            "uncovered.json": dump(uncovered(books)),
+            **(extra or {}),
+        }
+    predicate: Json = {
+        "v": 1,
+        "adapter": "steelyard",
+        "exporter": {"product": "steelyard", "version": __version__, "install_id": store.install_id},
+        "log": logged,
+        "plan_digest": None,
+        "scope": {"from": window[0], "to": window[1]},
+        "simulated": any(bool(device["simulated"]) for device in devices),
+        "verdicts_digest": None,
+    }
+    return assemble_bundle(files, predicate, signer)
+
+
+def _pin_heads(store: Store, principal: Principal, signer: LogKey) -> int:
+    """The stream-heads leaf; its seq."""
+    if not signer.able:
+        raise UnavailableError("log-key-elsewhere")
+    with store.read() as view:
+        names = sorted(stream_heads(view))
+    unit = Unit(actor_of(principal))
+    unit.leaf(pinned_heads_draft(names))
+    return store.writer.write(unit).first_seq
+
+
+def _audit(
+    view: View, signer: Signer, note: str, start: int, heads_seq: int
+) -> tuple[dict[str, bytes], Json]:
+    head = parse_checkpoint(parse_note(note).body)
+    first, start_note = _start(view, signer, head, start)
+    reader = tile_reader(view)
+    named = [*repository.leaf_seqs(view, kind="refusal", limit=NAMED_PROOFS)]
+    named += repository.leaf_seqs(view, action="workload.finish", limit=NAMED_PROOFS)
+    files = audit_files(
+        leaf_bodies=list(bodies(view, 0, head.size)),
+        start_note=start_note,
+        end_note=note,
+        sizes=(first, head.size),
+        consistency=consistency_proof(first, head.size, reader),
+        policy=_policy(view, head.size),
+        complete=True,
+        heads=_pinned(view, heads_seq),
+        heads_seq=heads_seq,
+        proofs={seq: inclusion_proof(seq, head.size, reader) for seq in named if seq < head.size},
+    )
+    logged: Json = {
+        "origin": head.origin,
+        "start": {"size": first},
+        "end": {"size": head.size, "root": head.root.hex()},
+    }
+    return files, logged
+
+
+def _start(view: View, signer: Signer, head: Checkpoint, at: int) -> tuple[int, str]:
+    """The newest checkpoint signed before the window; else that of the empty log, which begins every log,
+    unless an older key would have to sign it."""
+    found = repository.checkpoint_before(view, at)
+    if found is None and len(repository.log_keys(view)) > 1:
+        found = repository.oldest_checkpoint(view)
+    if found is not None and found[0] <= head.size:
+        return found
+    return 0, sign_note(Checkpoint(head.origin, 0, EMPTY_ROOT).body(), signer)
+
+
+def _policy(view: View, size: int) -> str:
+    """Keys that signed for the log up to this size, the newest one first."""
+    keys = [row for row in repository.log_keys(view) if row.from_seq <= size]
+    return policy_text([parse_vkey(row.vkey) for row in reversed(keys)])
+
+
+def _pinned(view: View, seq: int) -> dict[str, Head]:
+    """The heads as the leaf states them."""
+    leaf = msgspec.json.decode(leaf_body(view, seq) or b"{}")
+    return {
+        item["name"]: Head(item["n"], item["seq"], bytes.fromhex(item["hash"]))
+        for item in leaf["detail"]["heads"]
+    }
+
+
+def write_tar(files: Mapping[str, bytes], out: BinaryIO) -> None:
+    """A plain tar, the same bytes for the same files."""
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for path in sorted(files):
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(files[path]), 0o644
+            archive.addfile(entry, io.BytesIO(files[path]))
+
+
+def tar_chunks(files: Mapping[str, bytes]) -> Iterator[bytes]:
+    """The tar piece by piece; a large one lies on disk meanwhile."""
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
+        write_tar(files, cast(BinaryIO, spool))
+        spool.seek(0)
+        while piece := spool.read(_PIECE):
+            yield piece

@@ -1,0 +1,182 @@
+"""Bundles: a stranger verifies them with the file inside; what was changed afterwards is found and named."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.evidence.keys import fingerprint
+from steelyard.model.errors import ForbiddenError, UnavailableError
+from steelyard.model.organisation import Binding, Principal, RoleName
+from steelyard.model.units import SECOND
+from steelyard.services.audit import checkpoint
+from steelyard.services.bundle_export import export_bundle, tar_chunks
+from steelyard.services.keys import LogSigner, open_log_key, rotate_log_key
+from steelyard.services.usage import report
+from steelyard.store.database import sqlite_url
+from tests.support.house import ADMIN, House
+
+Files = dict[str, bytes]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    made = House(sqlite_url(tmp_path), tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def signer(house: House) -> LogSigner:
+    return open_log_key(house.store, house.folder)
+
+
+def busy(house: House) -> None:
+    house.submit("one", expect={"run": "2s"})
+    house.submit("two", namespace="translate-dev", requests={"gpu": 1}, expect={"run": "600s"})
+    house.submit("crash", expect={"run": "10ms", "exit": "3"})
+    house.tick(30, step=200_000)
+
+
+def unpack(files: Files, folder: Path) -> Path:
+    packed = b"".join(tar_chunks(files))
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def verify(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+    command = [sys.executable, "-I", str(folder / "verify/verify.py"), str(folder), "--json", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={})
+    return done.returncode, json.loads(done.stdout)
+
+
+def notes(answer: dict[str, Any]) -> set[str]:
+    return {note["code"] for note in answer["notes"]}
+
+
+@pytest.mark.requirement("K4", "K7", "K10")
+def test_a_stranger_verifies_a_bundle_of_a_house_at_work(
+    house: House, signer: LogSigner, tmp_path: Path
+) -> None:
+    busy(house)
+    folder = unpack(export_bundle(house.store, ADMIN, signer), tmp_path / "bundle")
+    status, answer = verify(folder, "--key", fingerprint(signer.public_key))
+    assert (status, answer["problems"]) == (0, [])
+    assert notes(answer) >= {"complete", "key-known", "self-attested", "simulated", "usage"}
+    assert notes(verify(folder)[1]) >= {"key-not-known"}
+    assert verify(folder, "--key", "ab" * 32)[0] == 1
+
+
+def test_the_segments_of_a_bundle_sum_to_what_the_report_says(house: House, signer: LogSigner) -> None:
+    busy(house)
+    start = house.clock.at - 3 * SECOND
+    files = export_bundle(house.store, ADMIN, signer, start, house.clock.at)
+    said = json.loads(files["usage/report.json"])
+    held: dict[str, int] = {}
+    for line in files["usage/segments.jsonl"].splitlines():
+        row = json.loads(line)
+        if row["kind"] == "holding":
+            held[row["class"]] = held.get(row["class"], 0) + row["quantity"] * (row["t1"] - row["t0"])
+    answer = report(house.store, ADMIN, said["from"], said["to"], ("class",))
+    assert held == {row["class"]: int(row["held"]) for row in answer["rows"]}
+    assert said["closes"] is True
+    assert all(check["ok"] for check in json.loads(files["usage/conservation.json"])["checks"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["audit/leaves.jsonl", "audit/end.ckpt", "usage/segments.jsonl", "inventory/after.json", "pending.json",
+     "manifest.json", "verify/VERIFY.md"],
+)  # fmt: skip
+def test_a_flipped_bit_is_found_and_its_file_named(
+    house: House, signer: LogSigner, tmp_path: Path, path: str
+) -> None:
+    folder = unpack(export_bundle(house.store, ADMIN, signer), tmp_path / "bundle")
+    body = bytearray((folder / path).read_bytes())
+    body[len(body) // 2] ^= 1
+    (folder / path).write_bytes(body)
+    status, answer = verify(folder)
+    assert status == 1
+    assert path in {problem["file"] for problem in answer["problems"]}
+
+
+def test_simulated_devices_are_pending_and_said(house: House, signer: LogSigner) -> None:
+    files = export_bundle(house.store, ADMIN, signer)
+    items = json.loads(files["pending.json"])["items"]
+    assert {item["reason"] for item in items} == {"simulated-device", "time-not-anchored"}
+    assert {item["status"] for item in items} == {"pending-verification"}
+    gpus = [item["subject"] for item in items if item["subject"].get("class") == "gpu"]
+    assert gpus == [{"cluster": "sim", "class": "gpu", "devices": 8}]
+    assert json.loads(files["manifest.json"])["predicate"]["simulated"] is True
+
+
+def test_the_inventory_is_told_at_both_ends_with_its_facts(house: House, signer: LogSigner) -> None:
+    files = export_bundle(house.store, ADMIN, signer)
+    after = json.loads(files["inventory/after.json"])["devices"]
+    assert {device["class"] for device in after} == {"gpu", "cpu", "memory"}
+    assert json.loads(files["inventory/diff.json"]).keys() == {"added", "removed", "changed"}
+    assert {fact["provenance"] for fact in json.loads(files["inventory/provenance.json"])["facts"]} == {
+        "simulated"
+    }
+
+
+def test_a_bundle_across_a_rotation_verifies_with_the_old_key_alone(
+    house: House, signer: LogSigner, tmp_path: Path
+) -> None:
+    known = fingerprint(signer.public_key)
+    checkpoint(house.store, signer, "first")
+    busy(house)
+    rotate_log_key(house.store, house.folder, signer)
+    folder = unpack(export_bundle(house.store, ADMIN, signer), tmp_path / "bundle")
+    status, answer = verify(folder, "--key", known)
+    assert (status, answer["problems"]) == (0, [])
+    assert notes(answer) >= {"rotated", "key-known"}
+
+
+def test_what_is_written_meanwhile_does_not_disturb_an_export(
+    house: House, signer: LogSigner, tmp_path: Path
+) -> None:
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.is_set():
+            house.submit("noise", requests={"cpu": "1"}, expect={"run": "1s"})
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for number in range(3):
+            folder = unpack(export_bundle(house.store, ADMIN, signer), tmp_path / f"bundle{number}")
+            assert verify(folder)[1]["problems"] == []
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_files_of_the_caller_are_listed_and_signed(house: House, signer: LogSigner, tmp_path: Path) -> None:
+    files = export_bundle(house.store, ADMIN, signer, extra={"report.html": b"<html></html>"})
+    folder = unpack(files, tmp_path / "bundle")
+    assert verify(folder)[0] == 0
+    (folder / "report.html").write_bytes(b"<html>!</html>")
+    assert "report.html" in {problem["file"] for problem in verify(folder)[1]["problems"]}
+
+
+def test_a_server_without_the_key_exports_nothing(house: House, signer: LogSigner) -> None:
+    with pytest.raises(UnavailableError):
+        export_bundle(house.store, ADMIN, LogSigner(signer.name, None))
+
+
+def test_bundles_are_for_auditors(house: House, signer: LogSigner) -> None:
+    member = Principal("us_1", "user", "ann", (Binding("ann", RoleName.MEMBER, "detect", 1),))
+    with pytest.raises(ForbiddenError):
+        export_bundle(house.store, member, signer)
