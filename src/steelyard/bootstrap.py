@@ -175,16 +175,30 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+class HttpServer(uvicorn.Server):
+    """Ends with status 0 when it is asked to: being told to stop is not a failure."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle the signals, and don't raise them again once everything is closed."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
 def run_http(house: House, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT."""
     config = uvicorn.Config(
         create_app(house.services),
         log_level="warning",
         access_log=False,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=2,
         server_header=False,
     )
-    server = uvicorn.Server(config)
+    server = HttpServer(config)
     sys.setswitchinterval(SWITCH_SECONDS)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     server.run(sockets=[listener])
