@@ -181,7 +181,9 @@ class HttpServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handle the signals, and don't raise them again once everything is closed."""
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {
+            number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)
+        }
         try:
             yield
         finally:
