@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from steelyard.model.units import SECOND
 from steelyard.store.database import sqlite_url
 from tests.support.house import House
 
@@ -32,7 +32,7 @@ def test_a_workload_goes_the_whole_way_and_its_stages_tile(house: House) -> None
     spans = [(w["t0"], w["t1"]) for w in attempt["waits"]] + [(t["t0"], t["t1"]) for t in attempt["tiles"]]
     assert spans[0][0] == attempt["times"]["submitted"]
     assert spans[-1][1] == attempt["times"]["release_confirmed"]
-    assert all(before[1] == after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in pairwise(spans))
 
 
 @pytest.mark.requirement("E2", "E10", "E11", "D15")
