@@ -8,43 +8,20 @@ it; `flush` hands over the rows that go into the transaction of the change itsel
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
-from steelyard.model.resources import DIMENSION, Availability, DeviceClass, UnavailableReason
-
-Row: TypeAlias = dict[str, Any]
-Part: TypeAlias = tuple[str, str]  # (state, reason); reason is "" where there is none
-
-SCHEDULABLE = "idle.schedulable"
-FRAGMENTED = "idle.fragmented"
-BLOCKED = "idle.blocked"
-RESERVED = "idle.reserved"
-DRAINING = "idle.draining"
-#: Why nobody holds what is free; `idle.reserved` comes from `reserve` alone.
-IDLE_CAUSES = frozenset({SCHEDULABLE, FRAGMENTED, BLOCKED, DRAINING})
-UNHELD_STATES = IDLE_CAUSES | {RESERVED} | {a.value for a in Availability if a is not Availability.AVAILABLE}
-
-_AVAILABLE = Availability.AVAILABLE.value
-_QUARANTINE: Part = (Availability.UNPLANNED.value, UnavailableReason.RELEASE_UNCONFIRMED.value)
-_IDLE: Part = (SCHEDULABLE, "")
-_encode = msgspec.json.Encoder().encode
-
-
-class MeterError(ValueError):
-    """A change that can't be true: more held than there is, less than nothing, or back in time."""
-
-
-@dataclass(frozen=True, slots=True)
-class MeterDevice:
-    """What of a device never changes while it is metered. A parent whose children are metered is not."""
-
-    id: int
-    cluster: str
-    device_class: DeviceClass
-    simulated: bool
+from steelyard.evidence.meter_state import (
+    AVAILABLE,
+    IDLE_CAUSES,
+    DeviceState,
+    MeterDevice,
+    MeterError,
+    Part,
+    Row,
+)
+from steelyard.model.resources import Availability, DeviceClass
 
 
 class MeterWrites(NamedTuple):
@@ -57,114 +34,6 @@ class MeterWrites(NamedTuple):
     retired: list[int]
 
 
-class _State:
-    """One device. `parts` are the open unheld segments as of `at`; what differs from them is pending."""
-
-    __slots__ = (
-        "at", "availability", "capacity", "claims", "cluster", "device_class", "dimension", "held", "id",
-        "idle", "opened", "parts", "pending", "plain", "pool", "quarantined", "reason", "recorded",
-        "simulated", "version",
-    )  # fmt: skip
-
-    def __init__(self, device: MeterDevice, capacity: int, pool: str | None, now: int) -> None:
-        self.id = device.id
-        self.cluster = device.cluster
-        self.device_class = DeviceClass(device.device_class).value
-        self.dimension = DIMENSION[device.device_class].value
-        self.simulated = device.simulated
-        self.capacity = capacity
-        self.pool = pool
-        self.availability = _AVAILABLE
-        self.reason: str | None = None
-        self.held = 0
-        self.idle = _IDLE
-        self.claims: dict[str, int] = {}  # holder → what it reserved
-        self.quarantined: dict[str, int] = {}  # holder → what it has not provably given back
-        self.at = now  # the instant of the newest change
-        self.opened = now  # since when the capacity segment is open
-        self.recorded = self.facts()  # what the open capacity segment says
-        self.parts: dict[Part, tuple[int, int]] = {}  # → (since, quantity)
-        self.pending = False
-        self.plain = True  # available, nothing reserved, nothing quarantined
-        self.version = 0
-
-    def facts(self) -> tuple[int, str, str | None, str | None]:
-        return self.capacity, self.availability, self.reason, self.pool
-
-    def refresh(self) -> None:
-        self.plain = self.availability == _AVAILABLE and not self.claims and not self.quarantined
-
-    def wanted(self) -> dict[Part, int]:
-        """The unheld quantity by state and reason; sums to capacity − held."""
-        free = self.capacity - self.held
-        if self.plain:
-            return {self.idle: free} if free else {}
-        if self.availability != _AVAILABLE:
-            return {(self.availability, self.reason or ""): free} if free else {}
-        parts: dict[Part, int] = {}
-        kept_back = sum(self.quarantined.values())
-        if kept_back:
-            parts[_QUARANTINE] = kept_back
-            free -= kept_back
-        for holder, quantity in self.claims.items():
-            kept = min(quantity, free)  # the rest of the claim is held by those who have yet to stop
-            if kept:
-                parts[RESERVED, holder] = kept
-                free -= kept
-        if free:
-            parts[self.idle] = free
-        return parts
-
-    def capacity_row(self, until: int) -> Row:
-        capacity, availability, reason, pool = self.recorded
-        return {
-            "device_id": self.id,
-            "t0": self.opened,
-            "t1": until,
-            "cluster": self.cluster,
-            "pool": pool,
-            "device_class": self.device_class,
-            "dimension": self.dimension,
-            "capacity": capacity,
-            "availability": availability,
-            "reason": reason,
-            "simulated": self.simulated,
-        }
-
-    def unheld_row(self, part: Part, since: int, until: int, quantity: int) -> Row:
-        return {
-            "device_id": self.id,
-            "t0": since,
-            "t1": until,
-            "state": part[0],
-            "reason": part[1],
-            "quantity": quantity,
-            "cluster": self.cluster,
-            "device_class": self.device_class,
-            "simulated": self.simulated,
-        }
-
-    def meter_row(self) -> Row:
-        state = {
-            "at": self.at,
-            "capacity": self.capacity,
-            "availability": self.availability,
-            "reason": self.reason,
-            "pool": self.pool,
-            "idle": self.idle,
-            "parts": [(*part, *value) for part, value in self.parts.items()],
-            "claims": self.claims,
-            "quarantined": self.quarantined,
-        }
-        return {
-            "device_id": self.id,
-            "capacity_since": self.opened,
-            "unheld_json": _encode(state).decode(),
-            "held": self.held,
-            "version": self.version,
-        }
-
-
 class Meter:
     """All devices. Not thread-safe: one owner. Times must not go back for a device (see `latest`).
 
@@ -174,8 +43,8 @@ class Meter:
     """
 
     def __init__(self) -> None:
-        self._devices: dict[int, _State] = {}
-        self._dirty: dict[int, _State] = {}
+        self._devices: dict[int, DeviceState] = {}
+        self._dirty: dict[int, DeviceState] = {}
         self._capacity_rows: list[Row] = []
         self._unheld_rows: list[Row] = []
         self._retired: list[int] = []
@@ -203,7 +72,7 @@ class Meter:
         now: int,
         *,
         pool: str | None = None,
-        availability: str = _AVAILABLE,
+        availability: str = AVAILABLE,
         reason: str | None = None,
     ) -> None:
         """Begin to meter a device."""
@@ -211,7 +80,7 @@ class Meter:
             raise MeterError(f"device {device.id} is metered already")
         if capacity < 0:
             raise MeterError(f"device {device.id}: capacity {capacity}")
-        state = self._devices[device.id] = _State(device, capacity, pool, now)
+        state = self._devices[device.id] = DeviceState(device, capacity, pool, now)
         self._mark(state, now)
         self.set_availability(device.id, availability, reason, now)
 
@@ -244,7 +113,7 @@ class Meter:
         """What the engine says of it. What is held stays held; the rest follows the availability."""
         state = self._devices[device_id]
         availability = Availability(availability).value
-        if (availability == _AVAILABLE) != (reason is None):
+        if (availability == AVAILABLE) != (reason is None):
             raise MeterError(f"device {device_id}: {availability} with reason {reason}")
         size = state.capacity if capacity is None else capacity
         if (state.availability, state.reason, state.capacity) == (availability, reason, size):
@@ -357,7 +226,7 @@ class Meter:
             device = MeterDevice(
                 row["device_id"], row["cluster"], DeviceClass(row["device_class"]), bool(row["simulated"])
             )
-            state = _State(device, kept["capacity"], kept["pool"], kept["at"])
+            state = DeviceState(device, kept["capacity"], kept["pool"], kept["at"])
             state.availability, state.reason = kept["availability"], kept["reason"]
             state.idle = (kept["idle"][0], kept["idle"][1])
             state.parts = {(s, reason): (since, quantity) for s, reason, since, quantity in kept["parts"]}
@@ -368,7 +237,7 @@ class Meter:
             self._devices[device.id] = state
             self.latest = max(self.latest, state.at)
 
-    def _mark(self, state: _State, now: int) -> None:
+    def _mark(self, state: DeviceState, now: int) -> None:
         """Before a change at `now`: what changed at an earlier instant is settled first."""
         if now != state.at:
             if now < state.at:
@@ -381,7 +250,7 @@ class Meter:
         state.pending = True
         self._dirty[state.id] = state
 
-    def _settle(self, state: _State) -> None:
+    def _settle(self, state: DeviceState) -> None:
         """Close the parts that changed at `state.at`, open what they became."""
         state.pending = False
         at, parts, wanted = state.at, state.parts, state.wanted()
@@ -399,6 +268,6 @@ class Meter:
             self._close_capacity(state, at)
             state.opened, state.recorded = at, facts
 
-    def _close_capacity(self, state: _State, at: int) -> None:
+    def _close_capacity(self, state: DeviceState, at: int) -> None:
         if state.opened < at:
             self._capacity_rows.append(state.capacity_row(at))

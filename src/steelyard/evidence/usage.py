@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol
 
-from steelyard.evidence.meter import Meter, MeterDevice, MeterError, MeterWrites, Row
+from steelyard.evidence.meter import Meter, MeterWrites
+from steelyard.evidence.meter_state import MeterDevice, MeterError, Row
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import holding_tiles
 from steelyard.model.organisation import OrgPlace
