@@ -169,9 +169,10 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host, port))
         listener.listen(128)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
-        raise UnavailableError("port-unusable", host=host, port=port, cause=error.strerror or "") from None
+        cause = getattr(error, "strerror", None) or "0 … 65535"
+        raise UnavailableError("port-unusable", host=host, port=port, cause=cause) from None
     return listener
 
 

@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, select, update
+from sqlalchemy.exc import SQLAlchemyError
 
+from steelyard.model.errors import UnavailableError
 from steelyard.model.ids import IdSource
 from steelyard.store import tables as t
 from steelyard.store.database import open_database, reading, writing
+from steelyard.store.failures import brief, is_trouble, told
 from steelyard.store.migrate import upgrade
 from steelyard.store.writer import Writer
 
@@ -18,23 +21,35 @@ EMPTY_FRONTIER = b""
 
 
 class Store:
-    """Opens (and upgrades) a database, gives ids, reads and writes. Close it when done."""
+    """Opens (and upgrades) a database, gives ids, reads and writes. Close it when done.
+
+    Raises UnavailableError `database-unusable` for one that is damaged, is none, or can't be reached.
+    """
 
     def __init__(self, url: str, now: Callable[[], int], *, origin: str | None = None) -> None:
         self.now = now
         self.engine = open_database(url)
-        upgrade(self.engine)
         #: True where other servers may write to the same database.
         self.shared = self.engine.dialect.name != "sqlite"
-        self.install_id = self._ensure_log(origin)
-        self.ids = IdSource(now, self._next_counter("server"))
-        self.writer = Writer(self.engine, now)
+        try:
+            upgrade(self.engine)
+            self.install_id = self._ensure_log(origin)
+            self.ids = IdSource(now, self._next_counter("server"))
+            self.writer = Writer(self.engine, now)
+        except SQLAlchemyError as error:
+            self.engine.dispose()
+            raise UnavailableError("database-unusable", cause=brief(error)) from None
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One consistent read view."""
-        with reading(self.engine) as connection:
-            yield connection
+        """One consistent read view. Raises UnavailableError `database-failed` when the database does."""
+        try:
+            with reading(self.engine) as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            if not is_trouble(error):
+                raise
+            raise told(error) from error
 
     def start(self) -> None:
         """Let the writer thread run."""
