@@ -141,8 +141,8 @@ class KillRun:
 
     def check_devices(self) -> None:
         """Nothing is held any more, and nothing was put aside."""
-        nodes = self.server.get("/v1/inventory")["items"]
-        states = {(d["held"], d["free"] == d["capacity"], d["state"]) for node in nodes for d in node["devices"]}
+        devices = [d for node in self.server.get("/v1/inventory")["items"] for d in node["devices"]]
+        states = {(d["held"], d["free"] == d["capacity"], d["state"]) for d in devices}
         assert states == {(0, True, "available")}
 
     def check_marks(self) -> None:

@@ -23,20 +23,8 @@ from typing import Any
 import httpx
 import yaml
 
-ENTRY = """
-import sys
-from pathlib import Path
-from steelyard.bootstrap import serve, up
-from steelyard.model.errors import SteelyardError
-_, folder, host, port, database = sys.argv
-try:
-    if database:
-        sys.exit(serve(database, Path(folder), host, int(port)))
-    sys.exit(up(Path(folder), host, int(port), "en"))
-except SteelyardError as error:
-    print(f"{error.code} {error.params}", file=sys.stderr)
-    sys.exit(1)
-"""
+PROGRAM = Path(sys.executable).parent / "steelyard"
+RUNNER = b"steelyard.engines.local.runner"
 START_SECONDS = 60.0
 
 LOCAL_DOCUMENTS = """
@@ -99,10 +87,12 @@ class Server:
     def launch(self) -> None:
         """Start the process and come back at once."""
         assert self.process is None or self.process.poll() is not None, "it runs already"
+        command = [str(PROGRAM), *(["serve", "--database", self.database] if self.database else ["up"])]
+        command += ["--data", str(self.folder), "--host", "127.0.0.1", "--port", str(self.port)]
         with open(self.output, "ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", ENTRY, str(self.folder), "127.0.0.1", str(self.port), self.database],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                [*command, "--lang", "en"], env=environment(self.folder.parent), start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
 
     def wait_ready(self, seconds: float = START_SECONDS) -> None:
@@ -232,6 +222,11 @@ def document(name: str, command: list[str], **fields: Any) -> dict[str, Any]:
     return {"kind": "Workload", "metadata": metadata, "spec": {"kind": "batch", **fields, "roles": [role]}}
 
 
+def environment(home: Path) -> dict[str, str]:
+    """What a server or a command is given: nothing of the user's own settings."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LANG": "C.UTF-8"}
+
+
 def free_port() -> int:
     """A loopback port that was free a moment ago."""
     with socket.socket() as probe:
@@ -276,7 +271,7 @@ def _stat(pid: str) -> tuple[str, int]:
 def _kind(pid: str, folder: Path, runner: int | None) -> str | None:
     arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     if str(folder).encode() in arguments:
-        if b"--data" not in arguments:
+        if RUNNER not in arguments:
             return "server"
         return "runner" if int(pid) == runner else "shim"
     work = f"HOME={folder}/work/".encode()
