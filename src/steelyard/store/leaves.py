@@ -43,6 +43,12 @@ def leaf_hash(connection: Connection, seq: int) -> bytes:
     return bytes(connection.execute(select(t.leaf.c.hash).where(t.leaf.c.seq == seq)).scalar_one())
 
 
+def leaf_hashes(connection: Connection, start: int, end: int) -> list[bytes]:
+    """The stored hashes of leaves start…end−1 in order."""
+    query = select(t.leaf.c.hash).where(t.leaf.c.seq >= start, t.leaf.c.seq < end).order_by(t.leaf.c.seq)
+    return [bytes(found) for (found,) in connection.execute(query)]
+
+
 def log_row(connection: Connection) -> tuple[int, Frontier]:
     """Size and frontier as the log row has them."""
     row = connection.execute(select(t.log.c.size, t.log.c.frontier).where(t.log.c.id == 1)).one()

@@ -12,26 +12,37 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any
 
 import structlog
 from sqlalchemy import Connection, Engine, select
 
-from steelyard.evidence.leaf import LOG_KIND, ActorRef, Head, LeafDraft, LogState, Sequenced, sequence
+from steelyard.evidence.leaf import (
+    LOG_KIND,
+    ActorRef,
+    Head,
+    LeafDraft,
+    LogState,
+    Sequenced,
+    advance,
+    sequence,
+)
 from steelyard.evidence.merkle import Frontier, load_tails
 from steelyard.model.errors import ConflictError, UnavailableError
 from steelyard.model.units import SECOND
 from steelyard.store import tables as t
 from steelyard.store.database import writing
 from steelyard.store.failures import is_trouble, told
-from steelyard.store.leaves import tile_reader
+from steelyard.store.flush import write_rows, write_usage
+from steelyard.store.leaves import leaf_hashes, tile_reader
 from steelyard.store.secrets import Secrets
-from steelyard.store.statements import Row, Statement, Statements
-from steelyard.store.unit import NO_HEAD, TABLE_ORDER, Unit, Write, object_stream, set_head
+from steelyard.store.statements import Statements
+from steelyard.store.unit import NO_HEAD, Unit, object_stream, set_head
 
 log = structlog.get_logger(__name__)
 
 GROUP_OBJECTS = 200
+#: Leaves of another server that are taken in one by one; after more the tails are worked out of the tiles.
+MOST_CAUGHT_UP = 20_000
 SYSTEM = ActorRef("system", "system")
 _LEAF_COLUMNS = ("seq", "ts", "action", "object_kind", "object_id", "outcome", "body", "hash")
 _LOG_STREAM = f"object/{LOG_KIND}/{LOG_KIND}"
@@ -60,6 +71,7 @@ class Writer:
         self.secrets = Secrets()
         self._queue: queue.SimpleQueue[tuple[Unit, Future[Unit]] | None] = queue.SimpleQueue()
         self._last_ts = 0
+        self._state = LogState()
         self._state = self._read_state()
         self._clock = self._last_ts  # our newest reading that is committed
         self._heads: dict[str, Head] = {}
@@ -186,15 +198,17 @@ class Writer:
                 state, overlay = self._read_state(connection, lock=True), dict[str, Head]()
                 self._heads = {}
                 for unit, future in group:
+                    savepoint = connection.begin_nested()
                     try:
-                        with connection.begin_nested():
-                            done = self._apply(connection, [unit], state, overlay, now)
+                        done = self._apply(connection, [unit], state, overlay, now)
                     except Exception as error:
                         # whatever is wrong with one unit must not fail its neighbours
                         if is_trouble(error):
                             raise
+                        savepoint.rollback()
                         failed.append((future, told(error)))
                         continue
+                    savepoint.commit()
                     state, self._clock = done.state, now
                     self._last_ts = done.rows[-1].ts if done.rows else self._last_ts
                     overlay.update(done.heads)
@@ -224,7 +238,11 @@ class Writer:
                 epoch = unit.new_epoch
         done = self._sequence(connection, units, state, overlay, now)
         self._write_log(connection, state, done, epoch)  # also without leaves: it is the fence
-        self._write_rows(connection, units, done)
+        stale = write_rows(connection, self._statements, units)
+        if stale is not None:
+            raise StaleError("object-changed", table=stale)
+        self._write_heads(connection, done)
+        write_usage(connection, self._statements, units)
         self._write_openings(connection, units)
         if epoch != state.epoch:
             done = done._replace(state=done.state._replace(epoch=epoch))
@@ -289,36 +307,6 @@ class Writer:
                 [{"level": tile.level, "idx": tile.index, "hashes": tile.blob} for tile in done.tiles],
             )
 
-    def _write_rows(self, connection: Connection, units: list[Unit], done: Sequenced) -> None:
-        groups: dict[tuple[int, int, tuple[Any, ...]], list[Row]] = {}
-        samples: dict[tuple[int, int, tuple[Any, ...]], Write] = {}
-        for unit in units:
-            for write in unit.writes:
-                key = (
-                    TABLE_ORDER[write.table.name],
-                    _OPERATIONS[write.op],
-                    (write.columns, write.keys, write.extra),
-                )
-                rows = groups.get(key)
-                if rows is None:
-                    groups[key], samples[key] = [write.row], write
-                else:
-                    rows.append(write.row)
-        for key in sorted(groups):
-            if not self._statement(samples[key]).run(connection, groups[key]):
-                raise StaleError("object-changed", table=samples[key].table.name)
-        self._write_heads(connection, done)
-        self._write_usage(connection, units)
-
-    def _statement(self, write: Write) -> Statement:
-        if write.op == "insert":
-            return self._statements.insert(write.table, write.columns)
-        if write.op == "update":
-            return self._statements.update(write.table, write.columns, write.keys, write.extra)
-        if write.op == "upsert":
-            return self._statements.upsert(write.table, write.columns, write.keys, write.extra)
-        return self._statements.delete(write.table, write.keys)
-
     def _write_heads(self, connection: Connection, done: Sequenced) -> None:
         rows = [
             {"name": name, "n": head.n, "seq": head.seq, "hash": head.hash}
@@ -329,20 +317,6 @@ class Writer:
             self._statements.upsert(t.stream_head, ("name", "n", "seq", "hash"), ("name",)).run(
                 connection, rows
             )
-
-    def _write_usage(self, connection: Connection, units: list[Unit]) -> None:
-        total: dict[tuple[str, str, str], int] = {}
-        for unit in units:
-            for key, delta in unit.usage.items():
-                total[key] = total.get(key, 0) + delta
-        rows = [
-            {"tree": tree, "node": node, "subject": subject, "used": delta}
-            for (tree, node, subject), delta in sorted(total.items())
-            if delta
-        ]
-        if rows:
-            columns = ("tree", "node", "subject", "used")
-            self._statements.upsert(t.quota_usage, columns, columns[:3], ("used",)).run(connection, rows)
 
     def _write_openings(self, connection: Connection, units: list[Unit]) -> None:
         openings = self.secrets.openings(draft for unit in units for draft, _, _ in unit.drafts)
@@ -374,8 +348,13 @@ class Writer:
             query = query.with_for_update()
         row = connection.execute(query).one()
         self._last_ts = row.last_ts
-        tails = load_tails(row.size, tile_reader(connection))
-        return LogState(row.size, Frontier.from_bytes(row.size, bytes(row.frontier)), row.epoch, tails)
+        frontier = Frontier.from_bytes(row.size, bytes(row.frontier))
+        known = self._state
+        if 0 < known.size <= row.size <= known.size + MOST_CAUGHT_UP:
+            _, now = advance(known, leaf_hashes(connection, known.size, row.size))
+            if now.frontier == frontier:
+                return now._replace(epoch=row.epoch)
+        return LogState(row.size, frontier, row.epoch, load_tails(row.size, tile_reader(connection)))
 
 
 def _kept_in_table(stream: str) -> bool:
