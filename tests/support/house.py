@@ -17,6 +17,7 @@ from steelyard.engines.simulated import SimulatedEngine, parse_simulation
 from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.services import workloads
+from steelyard.services.checks import check_everything
 from steelyard.services.declared import apply
 from steelyard.services.documents import parse_document
 from steelyard.services.live_load import SnapshotSource
@@ -138,6 +139,7 @@ class House:
         self.clock = clock or VirtualClock()
         self.folder = folder
         self.wrap = wrap
+        self.tampered = False  # the books were damaged on purpose
         self.holder = holder
         self.engines: dict[str, Engine] = {}
         self.store = Store(url, self.clock)
@@ -221,6 +223,10 @@ class House:
         self.run_until(lambda: not self.live)
 
     def close(self) -> None:
-        """Let go."""
-        self.loop.close()
-        self.store.close()
+        """Let go. Whatever a test did, its books must add up (CK1 to CK9) and its log be whole."""
+        try:
+            broken = [] if self.tampered else [c for c in check_everything(self.store) if not c.ok]
+            assert not broken, broken
+        finally:
+            self.loop.close()
+            self.store.close()

@@ -77,7 +77,7 @@ def export_bundle(
         window = usage_window(view, start, end, now)
         if window[0] >= window[1]:
             raise InvalidError("window-invalid", start=window[0], end=window[1])
-        books = open_books(view, now)
+        books = open_books(view, now, whole=True)
         checks = [*check_books(view, books), *check_log(view)]
         usage = report_in(view, Scope.system(), window, REPORT_COLUMNS)
         devices = repository.all_devices(view)

@@ -27,7 +27,7 @@ from steelyard.model.ids import PREFIXES, render
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.units import SECOND
 from steelyard.services.inventory import OBSERVATION_BOUND
-from steelyard.services.ledger import all_capacity, all_holding, all_unheld, open_segments
+from steelyard.services.ledger import OpenSegments, all_capacity, all_holding, all_unheld, open_segments
 from steelyard.services.log_check import check_log
 from steelyard.services.organisation import load_history
 from steelyard.services.quota_history import charges_of_allocations, charges_of_holds, quota_epochs
@@ -73,8 +73,8 @@ def check_everything(store: Store) -> list[CheckResult]:
         return [*check_books(view, books), *check_log(view)]
 
 
-def open_books(view: View, now: int) -> Books:
-    """Everything from the beginning until now."""
+def open_books(view: View, now: int, *, whole: bool = False) -> Books:
+    """Everything from the beginning until now; holdings with all their columns only if `whole`."""
     system, window = Scope.system(), (0, now)
     opened = open_segments(view, system, now)
     capacity = all_capacity(view, window, opened)
@@ -83,11 +83,15 @@ def open_books(view: View, now: int) -> Books:
         _devices(view, capacity, {row["device_id"] for row in opened.capacity}),
         capacity,
         all_unheld(view, window, opened),
-        all_holding(view, system, window, opened),
+        all_holding(view, system, window, opened) if whole else _holding(view, window, opened),
         list(repository.allocation_rows(view, window)),
         list(repository.attempt_rows(view)),
         list(repository.wait_rows(view, system, window)),
     )
+
+
+def _holding(view: View, window: tuple[int, int], opened: OpenSegments) -> list[Record]:
+    return [*repository.checked_holdings(view, window), *opened.holding]
 
 
 def _devices(view: View, capacity: Iterable[Record], metered: set[int]) -> list[Record]:

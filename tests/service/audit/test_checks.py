@@ -80,6 +80,7 @@ def done(house: House) -> House:
 
 
 def tamper(house: House, *statements: Any) -> None:
+    house.tampered = True
     with writing(house.store.engine) as connection:
         for statement in statements:
             assert connection.execute(statement).rowcount > 0
