@@ -24,9 +24,7 @@ from steelyard.services.live_load import SnapshotSource
 from steelyard.store.store import Store
 
 START = 1_800_000_000_000_000
-ADMIN = Principal(
-    "us_0000000000000", "user", "admin", (Binding("admin", RoleName.ADMINISTRATOR, None, 1),)
-)
+ADMIN = Principal("us_0000000000000", "user", "admin", (Binding("admin", RoleName.ADMINISTRATOR, None, 1),))
 
 DOCUMENTS = """
 kind: Cluster
