@@ -42,10 +42,11 @@ def unpack(archive: bytes, folder: Path) -> int:
     return count
 
 
-def verify(folder: Path, python: str, key: str | None) -> Json:
+def verify(folder: Path, python: str, key: str | None, anchor: str | None = None) -> Json:
     """What the bundle's own verifier says: exit status, its words in both languages, its JSON answer."""
     command = [python, "-I", str(folder / "verify" / "verify.py"), str(folder)]
     command += ["--key", key] if key else []
+    command += ["--anchor", anchor] if anchor else []
     texts = {lang: _run([*command, "--lang", lang]) for lang in ("en", "zh")}
     answer = _run([*command, "--json"])
     try:

@@ -82,7 +82,7 @@ def start(out: Path, lang: str, port: int) -> Server:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("STEELYARD_")}
     environment |= {"STEELYARD_LANG": lang, "PYTHONUNBUFFERED": "1"}
     arguments = [sys.executable, "-m", "steelyard.cli.main", "up", "--data", str(data), "--port", str(port)]
-    with log.open("wb") as output:
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         process = subprocess.Popen(
             arguments,
             stdin=subprocess.DEVNULL,

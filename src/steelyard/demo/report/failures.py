@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from steelyard.demo.expect import Json
 from steelyard.demo.report.facts import Facts
 from steelyard.demo.report.speech import Speech
@@ -40,7 +42,7 @@ def _refused(record: Json, say: Speech) -> Cells:
         el("span", say.word("group", "scheduling"), cls="tight"),
         el("span", say.word("responsible", "submitter"), cls="tight"),
         el("span", say.reason(reason), cls="told"),
-        el("code", record["id"]),
+        el("code", record["id"], cls="tight"),
     )
 
 
@@ -55,8 +57,16 @@ def _row(view: Json, attempt: Json, say: Speech) -> Cells:
         el("span", say.word("group", verdict["group"]), cls="tight"),
         el("span", say.word("responsible", verdict["responsible"]), cls="tight"),
         el("span", say.verdict(verdict), cls="told"),
-        el("span", [el("code", pointer, " ") for pointer in verdict["evidence"]]),
+        _pointers(verdict["evidence"]),
     )
+
+
+def _pointers(evidence: Sequence[str]) -> Markup:
+    """`member:signal`, the member once; what was said stands in the sentence already."""
+    parts = [pointer.partition(":") for pointer in evidence]
+    members = dict.fromkeys(member for member, colon, _ in parts if colon)
+    signals = [signal or member for member, _, signal in parts if not signal.startswith("said=")]
+    return el("div", [el("div", el("code", part, cls="tight")) for part in (*members, *signals)])
 
 
 def receipts(facts: Facts, say: Speech) -> Markup:
@@ -79,18 +89,16 @@ def _receipt(view: Json, attempt: Json, say: Speech) -> Cells:
     if times["ended"] is not None and times["release_confirmed"] is not None:
         lasted = times["release_confirmed"] - times["ended"]
     start: Cells = (
-        view["name"],
+        el("span", view["name"], cls="tight"),
         attempt["number"],
-        say.word("outcome", attempt["outcome"]),
+        el("span", say.word("outcome", attempt["outcome"]), cls="tight"),
         clock(times["ended"]),
         say.duration(lasted),
     )
     if receipt is None:
         return (*start, "–", "–", "–", "–", badge(say("none"), "bad"))
     kind = {"confirmed": "ok", "quarantined": "bad"}.get(receipt["state"], "pending")
-    checks = ", ".join(
-        f"{say.word('look', what)}: {say.word('seen', seen)}" for what, seen in receipt["checks"]
-    )
+    checks = _looked(receipt["checks"], say)
     residue = f" · {say('residue')}: {', '.join(receipt['residue'][:4])}" if receipt["residue"] else ""
     return (
         *start,
@@ -100,7 +108,15 @@ def _receipt(view: Json, attempt: Json, say: Speech) -> Cells:
     )
 
 
-def _signal(value: str | bool | None, say: Speech) -> str:
-    if value is None:
-        return "–"
-    return say.word("seen", value) if isinstance(value, str) else say.word("yes", str(value).lower())
+def _looked(checks: Sequence[Sequence[str]], say: Speech) -> str:
+    """What was looked at, grouped by what was seen."""
+    groups: dict[str, list[str]] = {}
+    for what, seen in checks:
+        groups.setdefault(seen, []).append(say.word("look", what))
+    return "; ".join(
+        f"{say.word('seen', seen)}: {say('comma').join(names)}" for seen, names in groups.items()
+    )
+
+
+def _signal(value: str | None, say: Speech) -> Markup:
+    return el("span", "–" if value is None else say.word("seen", value), cls="tight")

@@ -39,8 +39,8 @@ def indicators(facts: Facts, say: Speech) -> Markup:
         ("unattributed", _unattributed(facts, say)),
         ("reconciliation", _reconciled(facts, say)),
     ]
-    shown = [(say(f"indicator.{name}"), value) for name, value in rows]
-    shown += [(say(f"indicator.{name}"), badge(say("not-measured"), "pending")) for name in NOT_YET]
+    more = [(name, badge(say("not-measured"), "pending")) for name in NOT_YET]
+    shown = [(el("span", say(f"indicator.{name}"), cls="told"), value) for name, value in [*rows, *more]]
     body = table((say("col.indicator"), say("col.value")), shown)
     return section(anchor, heading, body, lead=say("lead.indicators"))
 

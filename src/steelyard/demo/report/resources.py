@@ -9,7 +9,7 @@ from steelyard.demo.report.facts import Facts
 from steelyard.demo.report.speech import Speech
 from steelyard.demo.report.top import missing
 from steelyard.reports.drawing.devices import DeviceBox, NodeCard, Part, device_map
-from steelyard.reports.drawing.markup import Markup
+from steelyard.reports.drawing.markup import Markup, el
 from steelyard.reports.drawing.palette import holder_fills, legend, state_fill
 from steelyard.reports.drawing.parts import badge, section, table
 from steelyard.reports.drawing.scale import date_and_time
@@ -92,8 +92,8 @@ def _box(device: Json, fills: Mapping[str, str], say: Speech) -> DeviceBox:
 def _clusters(facts: Facts, say: Speech) -> Markup:
     rows = [
         (
-            cluster["name"],
-            say.word("engine", cluster["engine"]),
+            el("span", cluster["name"], cls="tight"),
+            el("span", say.word("engine", cluster["engine"]), cls="tight"),
             badge(say("simulated"), "sim") if cluster["simulated"] else badge(say("real"), "plain"),
             say.word("yes", {True: "true", False: "false"}.get(cluster["reachable"])),
             date_and_time(cluster["observed_at"]),
@@ -107,8 +107,8 @@ def _clusters(facts: Facts, say: Speech) -> Markup:
 def _classes(facts: Facts, say: Speech) -> Markup:
     rows = [
         (
-            say.kind_of(row["class"], row["simulated"]),
-            row["cluster"],
+            el("span", say.kind_of(row["class"], row["simulated"]), cls="tight"),
+            el("span", row["cluster"], cls="tight"),
             say.amount(row["class"], row["capacity"]),
             *(say.amount(row["class"], row.get(part)) for part in PARTS),
         )

@@ -52,11 +52,14 @@ class Speech:
         return format_quantity(device_class, quantity)
 
     def product(self, device_class: str, value: int) -> str:
-        """Quantity × µs for people: GPU·s, core·s, GiB·s, or hours of them, to a tenth."""
+        """Quantity × µs for people: GPU·s, core·s, GiB·s, or hours of them, to a tenth; below one to a
+        thousandth."""
         per_second = 1024 * SECOND if device_class == "memory" else 1000 * SECOND
         hours = value >= per_second * 36_000
         tenths = value * _TENTHS // (per_second * 3600 if hours else per_second)
         number = f"{tenths // _TENTHS:,}.{tenths % _TENTHS}"
+        if 0 < value < per_second:
+            number = f"0.{value * 1000 // per_second:03d}"
         return self(f"product.{'hours' if hours else 'seconds'}.{device_class}", n=number)
 
     def duration(self, micros: int | None) -> str:

@@ -47,7 +47,7 @@ def _rows(facts: Facts, say: Speech) -> Markup:
             say.word("kind", row["kind"]),
             say.kind_of(row["class"], row["simulated"]),
             say.product(row["class"], int(row["held"])),
-            *(say.product(row["class"], int(row["by_state"].get(state, 0))) for state in STATES),
+            *(_or_dash(row["class"], int(row["by_state"].get(state, 0)), say) for state in STATES),
             exact(row["held"]),
         )
         for row in ordered
@@ -55,6 +55,10 @@ def _rows(facts: Facts, say: Speech) -> Markup:
     head = [say("col.project"), say("col.kind"), say("col.class"), say("col.held")]
     head += [say.word("state", state) for state in STATES] + [say("col.exact")]
     return table(head, rows, figures=range(3, 9))
+
+
+def _or_dash(device_class: str, value: int, say: Speech) -> str:
+    return say.product(device_class, value) if value else "–"
 
 
 def _balance(facts: Facts, say: Speech) -> Markup:

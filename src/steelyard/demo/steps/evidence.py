@@ -13,15 +13,17 @@ def export(story: Story) -> None:
     archive = story.admin.download("/v1/audit/bundle", {"from": story.began, "to": None})
     folder = story.out / "bundle"
     story.seen["bundle-files"] = unpack(archive, folder)
-    key = story.seen["checkpoint"]["key"]["fingerprint"]
-    story.seen["verified"] = verify(folder, story.python, key)
+    checkpoint = story.seen["checkpoint"]
+    key, anchor = checkpoint["key"]["fingerprint"], checkpoint["short_code"]
+    story.seen["verified"] = verify(folder, story.python, key, anchor)
     story.seen["verified-without-key"] = verify(folder, story.python, None)
     story.seen["segments"] = read_rows(folder / "usage" / "segments.jsonl")
     story.seen["capacity"] = read_rows(folder / "usage" / "capacity.jsonl")
 
 
 def verifies(seen: Seen) -> Found:
-    """The verifier finds nothing wrong and knows the key; it says that no witness has co-signed."""
+    """The verifier finds nothing wrong, knows the key, finds the report's checkpoint in the log; it says that no
+    witness has co-signed."""
     answer, without = seen["verified"], seen["verified-without-key"]
     report = answer["report"]
     ok = (

@@ -81,9 +81,9 @@ class AmountAxis:
     ceiling: float
 
     @staticmethod
-    def over(greatest: int, bottom: float, ceiling: float, most: int = 5) -> AmountAxis:
-        """An axis of round steps that holds the greatest amount."""
-        greatest = max(1, greatest)
+    def over(greatest: int, bottom: float, ceiling: float, most: int = 5, unit: int = 1) -> AmountAxis:
+        """An axis of round steps that holds the greatest amount; steps are multiples of `unit`."""
+        greatest = max(1, -(-greatest // unit))
         step, power = 1, 1
         while greatest > step * most:
             for factor in (1, 2, 5):
@@ -91,7 +91,7 @@ class AmountAxis:
                 if greatest <= step * most:
                     break
             power *= 10
-        return AmountAxis(-(-greatest // step) * step, step, bottom, ceiling)
+        return AmountAxis(-(-greatest // step) * step * unit, step * unit, bottom, ceiling)
 
     def y(self, amount: int) -> float:
         """Where an amount lies."""

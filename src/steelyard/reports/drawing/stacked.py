@@ -14,6 +14,8 @@ from steelyard.reports.drawing.scale import AmountAxis, TimeAxis
 WIDTH, HEIGHT = 860, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 12, 30
 
+_GIB = 1024  # MiB
+
 Segment = tuple[int, int, int]  # (t0, t1, quantity)
 
 
@@ -71,7 +73,9 @@ def stacked(
     ceiling = steps(roof, marks)
     totals = [sum(column) for column in zip(*levels, strict=True)] if levels else [0] * (len(marks) - 1)
     time = TimeAxis(t0, t1, _LEFT, WIDTH - _RIGHT)
-    amount = AmountAxis.over(max([*totals, *ceiling, 1]), HEIGHT - _BOTTOM, _TOP)
+    greatest = max([*totals, *ceiling, 1])
+    unit = _GIB if resource == "memory" and greatest >= 2 * _GIB else 1
+    amount = AmountAxis.over(greatest, HEIGHT - _BOTTOM, _TOP, unit=unit)
     base = [0] * (len(marks) - 1)
     areas = []
     for layer, level in zip(layers, levels, strict=True):
