@@ -79,9 +79,8 @@ def save_settings(path: Path, values: Mapping[str, str | None]) -> None:
     Raises InvalidError `config-not-writable`.
     """
     merged = {**read_config(path), **{key: value for key, value in values.items() if key in _KEYS}}
-    # A JSON string without escapes of its own making is a TOML basic string.
     lines = [
-        f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
+        f"{key} = {_quoted(value)}\n"
         for key, value in merged.items()
         if value is not None
     ]
@@ -94,3 +93,8 @@ def save_settings(path: Path, values: Mapping[str, str | None]) -> None:
         temporary.replace(path)
     except OSError as error:
         raise InvalidError("config-not-writable", path=str(path), reason=str(error)[:200]) from None
+
+
+def _quoted(value: str) -> str:
+    """A TOML basic string: a JSON string, but for DEL, which TOML wants escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from steelyard.model.errors import NotFoundError, RefusedError, SteelyardError, 
 
 OK, FAILED, USAGE, REFUSED, NOT_FOUND, NOT_REACHABLE = 0, 1, 2, 3, 4, 5
 INTERRUPTED = 130
+#: How the framework says that there are too many arguments; it has no class for it.
+_EXTRA = re.compile(r"extra argument(?:s|\(s\))? \((.*)\)", re.DOTALL)
 _UNREACHABLE = {"server-not-reachable", "server-address-invalid", "server-not-ours"}
 _USAGE_CODES = {"output-unknown", "argument-invalid", "argument-missing", "argument-conflict"}
 
@@ -65,6 +68,9 @@ def usage(error: Exception, name: str, lang: str) -> int:
         "possible": ", ".join(getattr(error, "possibilities", None) or ()) or None,
         "detail": getattr(error, "message", str(error)),
     }
+    extra = _EXTRA.search(params["detail"]) if kind == "UsageError" else None
+    if extra is not None:
+        return usage_error("argument-unexpected", name, lang, extra=one_line(extra[1]))
     code = {
         "NoSuchOption": "no-such-option",
         "MissingParameter": "argument-missing",

@@ -133,7 +133,7 @@ def _words(shown: str) -> list[str]:
             word = character
         else:
             word += character
-            if character == " ":
+            if character == " " or wide:
                 words.append(word)
                 word = ""
     return [*words, word] if word else words

@@ -18,6 +18,7 @@ KINDS = (
     "Template", "Binding",
 )  # fmt: skip
 _SIGNS = {"created": "+", "changed": "~", "unchanged": "=", "retired": "-"}
+_WOULD = {"created": "create", "changed": "change"}
 Files = Annotated[list[str], typer.Option("--file", "-f", metavar="FILE")]
 Kind = Annotated[str, typer.Argument(metavar="KIND")]
 
@@ -88,7 +89,8 @@ def _documents(files: list[str]) -> list[dict[str, Any]]:
 
 def _draw(session: Session, results: list[Any], dry: bool) -> None:
     for result in results:
-        action = session.word("action", result["action"])
+        done = result["action"]
+        action = session.word("action", _WOULD.get(done, done) if dry else done)
         session.line(f"{_SIGNS.get(result['action'], '?')} {result['kind']}/{result['name']}: {action}")
         for change in result.get("diff") or ():
             session.line(f"    {change['path']}: {_value(change['before'])} → {_value(change['after'])}")

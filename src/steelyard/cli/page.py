@@ -107,7 +107,7 @@ def _receipt(session: Session, receipt: Mapping[str, Any]) -> None:
         signals.append(f"{mark} {session.word('signal', name)}: {session.word('seen', seen)}")
     session.line("    " + "  ".join(signals))
     for what, seen in receipt.get("checks") or ():
-        session.line(f"    {one_line(what)}: {one_line(seen)}")
+        session.line(f"    {session.word('probe', str(what))}: {session.word('seen', str(seen))}")
     for left in receipt.get("residue") or ():
         session.line("    " + session.text("cli.show.residue", what=str(left)))
 

@@ -120,10 +120,9 @@ def quotas(session: Session) -> None:
 
 
 def _tree(session: Session, nodes: list[dict[str, Any]]) -> None:
-    depth = _depths(nodes)
     rows = []
-    for node in nodes:
-        name = "  " * depth.get(_node(node), 0) + node["name"]
+    for depth, node in _ordered(nodes):
+        name = "  " * depth + node["name"]
         stopped = f" ({session.text('cli.queues.stopped')})" if node.get("stopped") else ""
         shared = {"kind": node["kind"], "pending": node["pending"], "running": node["running"]}
         limits = node["limits"] or [{"subject": None}]
@@ -148,12 +147,19 @@ def _node(node: Mapping[str, Any]) -> str:
     return str(node.get("node") or node["name"])
 
 
-def _depths(nodes: list[dict[str, Any]]) -> dict[str, int]:
-    """Depth of each node; parents come before their children."""
-    depth: dict[str, int] = {}
+def _ordered(nodes: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
+    """(depth, node), each below its parent; nodes whose parent is not shown stand at the top."""
+    names = {_node(node) for node in nodes}
+    below: dict[str | None, list[dict[str, Any]]] = {}
     for node in nodes:
-        depth[_node(node)] = depth.get(node["parent"], -1) + 1 if node.get("parent") else 0
-    return depth
+        below.setdefault(node.get("parent") if node.get("parent") in names else None, []).append(node)
+    found: list[tuple[int, dict[str, Any]]] = []
+    open_nodes = [(0, node) for node in reversed(below.get(None, []))]
+    while open_nodes:
+        depth, node = open_nodes.pop()
+        found.append((depth, node))
+        open_nodes += [(depth + 1, child) for child in reversed(below.pop(_node(node), []))]
+    return found
 
 
 def _limit(part: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from steelyard import locale
 from steelyard.cli import table
@@ -16,10 +16,11 @@ from steelyard.cli.safe import one_line, to_json, visible
 from steelyard.model.errors import InvalidError
 
 if TYPE_CHECKING:
-    from steelyard.cli.tables import Column
     from steelyard.client import Client
 
 OUTPUTS = ("table", "json", "yaml")
+#: (code of the heading, key or function of the row)
+Column: TypeAlias = tuple[str, str | Callable[[Mapping[str, Any]], object]]
 
 
 class Connect(Protocol):

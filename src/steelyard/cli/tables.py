@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from rich.console import Console
@@ -14,10 +14,8 @@ from rich.text import Text
 from steelyard.cli.safe import one_line, visible
 
 if TYPE_CHECKING:
-    from steelyard.cli.session import Session
+    from steelyard.cli.session import Column, Session
 
-#: (code of the heading, key or function of the row)
-Column: TypeAlias = tuple[str, str | Callable[[Mapping[str, Any]], object]]
 _WIDE = 100_000
 
 

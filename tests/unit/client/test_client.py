@@ -129,9 +129,8 @@ def test_a_followed_log_that_breaks_off_goes_on_where_it_was() -> None:
             raise httpx.ReadError("reset")
 
     rest = f"event: log\ndata: {base64.b64encode(b'two').decode()}\n\nevent: end\ndata: {{}}\n\n"
-    server = Server().on(
-        "GET", "/v1/workloads/wl_1/logs/stream", httpx.Response(200, stream=Broken()), httpx.Response(200, text=rest)
-    )
+    answers = httpx.Response(200, stream=Broken()), httpx.Response(200, text=rest)
+    server = Server().on("GET", "/v1/workloads/wl_1/logs/stream", *answers)
     assert list(server.client().follow_logs("wl_1")) == [b"one", b"two"]
     assert [r.url.params["offset"] for r in server.seen] == ["0", "3"]
 

@@ -1,0 +1,100 @@
+"""The page of a workload: the reason or verdict first, then time drawn to scale, members, release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from steelyard.cli import timeline
+from steelyard.cli.session import Session
+from tests.service.cli.fake import ATTEMPT, FAILED, SECOND, T0, WAITING, installed
+
+
+def shown(view: dict[str, Any], capsys: pytest.CaptureFixture[str], lang: str = "en") -> list[str]:
+    assert installed().on("GET /v1/workloads/wl_1", view).run("show", "wl_1", lang=lang) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_first_line_of_a_waiting_one_is_its_binding_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = shown(WAITING, capsys)
+    assert lines[0].startswith("… queued: Waits for quota: project alpha may use 4 GPU, 4 is in use")
+    assert lines[1].startswith("  - Workloads of higher or equal priority")
+    assert lines[2] == "2 workload(s) are ahead of it in its queue."
+
+
+def test_the_first_line_of_a_failed_one_is_its_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(FAILED, capsys)[0].startswith("✗ failed: The program ended by itself with exit code 3.")
+    assert shown(FAILED, capsys, "zh")[0].startswith("✗ 失败：程序自行退出，退出码 3。阶段：应用自身")
+
+
+@pytest.mark.parametrize(
+    ("phase", "outcome", "first"),
+    [
+        ("running", None, "▶ running for"),
+        ("starting", None, "▶ starting (image) for"),
+        ("finished", "succeeded", "✓ succeeded after running 11.0s on sim [simulated]."),
+        ("finished", "cancelled", "■ cancelled after running 11.0s. Cluster: sim [simulated]."),
+    ],
+)
+def test_the_first_line_says_what_goes_on(
+    phase: str, outcome: str | None, first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = "image" if phase == "starting" else None
+    view = {**FAILED, "phase": phase, "outcome": outcome, "sub_stage": stage, "verdict": None}
+    assert shown(view, capsys)[0].startswith(first)
+
+
+def test_the_release_is_shown_with_its_three_signals(capsys: pytest.CaptureFixture[str]) -> None:
+    page = "\n".join(shown(FAILED, capsys))
+    assert "Release confirmed at 2026-01-01 00:00:14 UTC" in page
+    assert "✓ control plane: ended  ✓ ledger: closed  ✓ live probe: nothing is left" in page
+
+
+def test_a_quarantine_names_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    signals = {"control": "ended", "ledger": "closed", "probe": "occupied"}
+    receipt = {**ATTEMPT["receipt"], "state": "quarantined", "signals": signals, "residue": ["pid 7\x1b[2J"]}
+    page = "\n".join(shown({**FAILED, "attempts": [{**ATTEMPT, "receipt": receipt}]}, capsys))
+    assert "Release quarantined" in page
+    assert "✗ live probe: something is left" in page
+    assert "left behind: pid 7\\x1b[2J" in page
+
+
+def test_members_are_shown_with_devices_and_exit(capsys: pytest.CaptureFixture[str]) -> None:
+    page = "\n".join(shown(FAILED, capsys))
+    assert "main/0 · ended · n-0 · exit code 3" in page
+    assert "2 GPU: A100 n-0/gpu-0 [simulated]" in page
+    assert "Evicted at 2026-01-01 00:00:00 UTC for big; work lost: 5.0s." in page
+
+
+def test_the_stages_are_on_one_scale_and_sum_to_the_whole() -> None:
+    found = timeline.stages(Session("en", {}), ATTEMPT, T0 + 99 * SECOND)
+    labels = ["waiting · quota", "waiting · capacity", "starting", "running", "releasing"]
+    assert [stage.label for stage in found] == labels
+    assert sum(stage.total for stage in found) == 14 * SECOND
+    bars = [timeline.bar(stage, T0, T0 + 14 * SECOND) for stage in found]
+    assert all(len(bar) == timeline.WIDTH for bar in bars)
+    assert bars[3].count("█") > 30
+    assert bars[0].startswith("░")
+    assert bars[4].endswith("█")
+
+
+def test_a_stage_however_short_is_seen() -> None:
+    stage = timeline.Stage("x", False, [(T0 + SECOND, T0 + SECOND + 1)])
+    assert timeline.bar(stage, T0, T0 + 10**12).count("█") == 1
+
+
+def test_time_before_any_reason_was_noted_is_waiting_too() -> None:
+    attempt = {**ATTEMPT, "waits": [], "tiles": []}
+    found = timeline.stages(Session("en", {}), attempt, T0)
+    assert [(stage.label, stage.total) for stage in found] == [("waiting", 2 * SECOND)]
+
+
+def test_an_open_wait_ends_now() -> None:
+    found = timeline.stages(Session("en", {}), WAITING["attempts"][0], T0 + 7 * SECOND)
+    assert [(stage.label, stage.total) for stage in found] == [("waiting · quota", 7 * SECOND)]
+
+
+def test_an_attempt_of_which_nothing_is_known_draws_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    timeline.draw(Session("en", {}), {"times": {}, "waits": [], "tiles": []}, T0)
+    assert capsys.readouterr().out == ""
