@@ -104,7 +104,8 @@ def usage_window(view: View, start: int | None, end: int | None, now: int) -> Wi
     last = now if end is None else min(end, now)
     first = start
     if first is None:
-        first = min(repository.first_instant(view) or last, last)
+        known = repository.first_instant(view)
+        first = min(last - 1 if known is None else known, last - 1)  # never empty, also in a new house
     if first > last or (end is not None and start is not None and start >= end):
         raise InvalidError("window-invalid", start=first, end=last if end is None else end)
     return first, last

@@ -13,17 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
+from steelyard.api.app import create_app
+from steelyard.api.context import Services
 from steelyard.evidence.keys import fingerprint
+from steelyard.identity.actor import SYSTEM
 from steelyard.model.errors import ForbiddenError, UnavailableError
 from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.model.units import SECOND
 from steelyard.services.audit import checkpoint
 from steelyard.services.bundle_export import export_bundle, tar_chunks
 from steelyard.services.keys import LogSigner, open_log_key, rotate_log_key
+from steelyard.services.sessions import create_token
 from steelyard.services.usage import report
+from steelyard.services.users import create_user
 from steelyard.store.database import sqlite_url
+from steelyard.store.store import Store
 from tests.support.house import ADMIN, House
+from tests.support.stores import apply, doc
 
 Files = dict[str, bytes]
 
@@ -174,6 +182,42 @@ def test_files_of_the_caller_are_listed_and_signed(house: House, signer: LogSign
 def test_a_server_without_the_key_exports_nothing(house: House, signer: LogSigner) -> None:
     with pytest.raises(UnavailableError):
         export_bundle(house.store, ADMIN, LogSigner(signer.name, None))
+
+
+def test_a_house_without_a_device_exports_what_it_has(store: Store, tmp_path: Path) -> None:
+    signer = open_log_key(store, tmp_path)
+    folder = unpack(export_bundle(store, ADMIN, signer), tmp_path / "bundle")
+    assert verify(folder)[0] == 0
+
+
+def test_the_api_hands_out_usage_checkpoint_proof_and_bundle(
+    house: House, signer: LogSigner, tmp_path: Path
+) -> None:
+    busy(house)
+    services = Services.over(house.store, signer=signer)
+    create_user(house.store, SYSTEM, "admin")
+    apply(house.store, doc("Binding", "admin", user="admin", role="administrator"))
+    client = TestClient(create_app(services))
+    secret = create_token(house.store, SYSTEM, "test", user="admin").secret
+    headers = {"Authorization": f"Bearer {secret}"}
+    usage = client.get("/v1/usage?by=team,class&from=1", headers=headers).json()
+    assert usage["closes"] is True
+    assert usage["from"] == 1
+    assert client.get("/v1/usage?by=price", headers=headers).json()["code"] == "dimension-unknown"
+    shown = client.get("/v1/audit/checkpoint", headers=headers).json()
+    assert shown["key"]["fingerprint"] == fingerprint(signer.public_key)
+    assert client.get("/v1/audit/proof/0", headers=headers).text.startswith("c2sp.org/tlog-proof@v1")
+    page = client.get("/v1/audit/leaves?stream=system&limit=2", headers=headers).json()
+    assert [leaf["seq"] for leaf in page["items"]] == sorted(
+        (leaf["seq"] for leaf in page["items"]), reverse=True
+    )
+    assert client.post("/v1/audit/checks", headers=headers).json()["ok"] is True
+    packed = client.post("/v1/audit/bundle", headers=headers, json={"from": None, "to": None})
+    assert packed.headers["content-type"] == "application/x-tar"
+    with tarfile.open(fileobj=io.BytesIO(packed.content)) as archive:
+        archive.extractall(tmp_path / "bundle", filter="data")
+    assert verify(tmp_path / "bundle", "--key", shown["key"]["fingerprint"])[0] == 0
+    services.logins.close()
 
 
 def test_bundles_are_for_auditors(house: House, signer: LogSigner) -> None:
