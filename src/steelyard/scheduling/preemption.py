@@ -16,6 +16,7 @@ from itertools import takewhile
 
 from steelyard.scheduling.context import EXPLAIN_EVERY, HOLD_TIMER, Context
 from steelyard.scheduling.decisions import DropCause, DroppedHold, Eviction
+from steelyard.scheduling.ledger import Ask, Ledger
 from steelyard.scheduling.placement import Plan, ShapePlan, allocations_of
 from steelyard.scheduling.views import HoldView, PendingItem, RunningView
 
@@ -38,13 +39,22 @@ class Pool:
 
 
 def settle_holds(context: Context) -> list[DroppedHold]:
-    """Places the attempts whose places are free now, keeps the other holds where that makes sense."""
+    """Places the attempts whose places are free now and within their quotas, keeps the other holds where
+    that makes sense. Free places are not enough: a victim is charged until its release is proven, also
+    where the preemptor goes elsewhere."""
     dropped, kept = [], []
+    charged = _without_holds(context)
     for hold in sorted(
         context.snapshot.holds.values(), key=lambda hold: (-hold.shape.priority, hold.since, hold.attempt_id)
     ):
         cause = _drop_cause(context, hold)
-        if cause is None and _is_answering(context, hold) and context.board.take_if_free(hold.members):
+        if (
+            cause is None
+            and _is_answering(context, hold)
+            and _is_within_quota(charged, hold)
+            and context.board.take_if_free(hold.members)
+        ):
+            charged.add(hold.charges)
             context.commit_hold(hold)
             continue
         if cause is None and not any(victim in context.snapshot.running for victim in hold.victims):
@@ -59,6 +69,23 @@ def settle_holds(context: Context) -> list[DroppedHold]:
         context.board.change_members(hold.members, -1)
         context.holds[hold.attempt_id] = hold
     return dropped
+
+
+def _without_holds(context: Context) -> Ledger:
+    """What is charged now by those that hold something."""
+    ledger = Ledger(context.snapshot.trees, context.snapshot.usage)
+    for hold in context.snapshot.holds.values():
+        ledger.add(hold.charges, -1)
+    return ledger
+
+
+def _is_within_quota(ledger: Ledger, hold: HoldView) -> bool:
+    trees = ledger.trees
+    return ledger.fits(
+        Ask(charge.tree, charge.node, charge.subject, charge.quantity)
+        for charge in hold.charges
+        if charge.tree in trees and charge.node in trees[charge.tree].nodes
+    )
 
 
 def _drop_cause(context: Context, hold: HoldView) -> DropCause | None:

@@ -318,3 +318,14 @@ def test_a_shape_that_found_no_victims_looks_for_them_again_after_a_while() -> N
     assert decisions.evictions == ()
     assert decisions.stats.next_at == NOW + SECOND // 2
     assert len(decide(looked, POLICY, NOW + SECOND // 2).evictions) == 1
+
+
+def test_a_hold_for_quota_waits_until_its_victim_has_given_back_though_places_are_free() -> None:
+    queues = queue_tree(nominal("q", "gpu", 1000))
+    base = started(snapshot([node(1, gpus=2)], queues=queues), group(LOW, item(1)))
+    base = waiting(base, group(HIGH, item(50)))
+    base = base.apply(decide(base, POLICY, NOW))
+    assert [hold.victims for hold in base.holds.values()] == [(1,)]
+    early = decide(base, POLICY, NOW + SECOND)
+    assert (placed(early), early.dropped_holds) == ([], ())
+    assert placed(decide(ended(base, 1), POLICY, NOW + SECOND)) == [50]
