@@ -22,8 +22,8 @@ def export(story: Story) -> None:
 
 
 def verifies(seen: Seen) -> Found:
-    """The verifier finds nothing wrong, knows the key, finds the report's checkpoint in the log; it says that no
-    witness has co-signed."""
+    """The verifier finds nothing wrong, knows the key, finds the report's checkpoint in the log; it says
+    that no witness has co-signed."""
     answer, without = seen["verified"], seen["verified-without-key"]
     report = answer["report"]
     ok = (
