@@ -9,6 +9,7 @@ import os
 import re
 import select
 import signal
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from steelyard.engines.local import launch
@@ -80,6 +81,19 @@ def _resume_folder(layout: Layout, attempt: dict[str, Any], member: dict[str, An
 def place(member: dict[str, Any]) -> str:
     """What tells a member from the others of its attempt and stays the same in the next one."""
     return f"{member['role']}/{member['index']}"
+
+
+def folder(layout: Layout, attempt: dict[str, Any], member: dict[str, Any]) -> str:
+    """Where the member starts: its work folder, an absolute folder, or one below the work folder, which is
+    made; where that fails, the check says that it is missing."""
+    work = layout.member_work(attempt["attempt"], member["member"])
+    asked = member["folder"]
+    if asked is None or os.path.isabs(asked):
+        return asked or work
+    inner = os.path.join(work, asked)
+    with suppress(OSError):
+        os.makedirs(inner, mode=0o700, exist_ok=True)
+    return inner
 
 
 def check(member: dict[str, Any], program: launch.Program) -> Failure | None:

@@ -137,7 +137,7 @@ class Shim:
             path="",
             arguments=list(self.member["command"]),
             env=environment.compose(self.layout, self.attempt, self.member),
-            folder=self.member["folder"] or self.layout.member_work(self.attempt["attempt"], self.id),
+            folder=environment.folder(self.layout, self.attempt, self.member),
             output=log,
             groups=self.groups,
             data_limit=memory << 20 if limit else None,
