@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import structlog
 import uvicorn
 
 from steelyard.api.app import create_app
@@ -48,6 +49,21 @@ SWITCH_SECONDS = 0.0005
 def now() -> int:
     """The wall clock in µs UTC."""
     return time.time_ns() // 1000
+
+
+def configure_log() -> None:
+    """One line an event to standard output, without colours. A trace shows where, never with what values:
+    those may be secrets."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        cache_logger_on_first_use=False,
+    )
 
 
 @dataclass(slots=True)
@@ -136,6 +152,7 @@ def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) 
 
 def up(data: Path, host: str, port: int, lang: str | None) -> int:
     """The embedded server, in the foreground until it is told to end."""
+    configure_log()
     with locked(data) as folder:
         listener = listen(host, port)
         house = build(folder, sqlite_url(folder))
@@ -149,6 +166,7 @@ def up(data: Path, host: str, port: int, lang: str | None) -> int:
 
 def serve(database: str, data: Path, host: str, port: int) -> int:
     """One of several servers on a shared database; `data` is this server's own folder."""
+    configure_log()
     with locked(data) as folder:
         listener = listen(host, port)
         house = build(folder, database)

@@ -113,6 +113,10 @@ class ControlLoop:
             try:
                 wait = BUSY_WAIT if self.tick() else self._idle_wait()
                 self.last_error = None
+            except SteelyardError as error:
+                self.last_error = error.code
+                log.warning("control-tick-failed", error=str(error))
+                self.desk = None  # the next tick loads anew what the store has
             except Exception as error:
                 # a loop's tick: whatever failed, the next tick loads anew what the store has
                 self.last_error = f"{type(error).__name__}: {error}"
