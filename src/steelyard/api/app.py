@@ -66,6 +66,7 @@ def create_app(services: Services, *, more: list[APIRouter] | None = None) -> Fa
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # a path is known or it is not
         lifespan=_lifespan(services.threads),
     )
     app.state.services = services
