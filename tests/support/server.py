@@ -80,7 +80,7 @@ class Server:
         self.output = folder.parent / f"{folder.name}.out"
         self.process: subprocess.Popen[bytes] | None = None
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30.0, trust_env=False)
-        self._password: str | None = None
+        self.password: str | None = None
 
     # ---- the process
 
@@ -111,7 +111,7 @@ class Server:
         """Start and wait until it is ready; signs in the first time."""
         self.launch()
         self.wait_ready()
-        if self._password is None:
+        if self.password is None:
             self.sign_in()
         return self
 
@@ -142,15 +142,15 @@ class Server:
         """Sign in; the first time with the password from the data folder, which is then changed."""
         first = None
         if password is None:
-            password = self._password
+            password = self.password
         if password is None:
             password = first = (self.folder / "initial-password").read_text().strip()
         self._open_session(user, password)
         if first is not None:
-            self._password = secrets.token_hex(12)
-            change = {"old": first, "new": self._password}
+            self.password = secrets.token_hex(12)
+            change = {"old": first, "new": self.password}
             self.client.post(f"/v1/users/{user}/password", json=change).raise_for_status()
-            self._open_session(user, self._password)
+            self._open_session(user, self.password)
 
     def _open_session(self, user: str, password: str) -> None:
         self.client.headers.pop("Authorization", None)
