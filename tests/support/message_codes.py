@@ -140,9 +140,17 @@ def failure_codes() -> set[str]:
                 if isinstance(key.value, str)
             }
         for call in _calls(tree):
-            if _name(call.func) == "Verdict" and len(call.args) > 1 and (code := _literal(call.args[1])):
-                found.add(code)
+            found |= _failures(call)
     return found
+
+
+def _failures(call: ast.Call) -> set[str]:
+    """Codes in calls that say how something failed: by position, or as `failure=`."""
+    place = {"Verdict": 1, "Failure": 1, "Refused": 2, "Refusal": 0}.get(_name(call.func))
+    nodes = [keyword.value for keyword in call.keywords if keyword.arg == "failure"]
+    if place is not None and len(call.args) > place:
+        nodes.append(call.args[place])
+    return {code for node in nodes if (code := _literal(node))}
 
 
 def closed_lists() -> dict[str, list[str]]:

@@ -119,5 +119,5 @@ def _nested(row: Any, key: str) -> str | None:
     value = row.get(key)
     if isinstance(value, dict):
         parts = (value.get("kind"), value.get("name") or value.get("id"))
-        return " ".join(str(part) for part in parts if part)
+        return " ".join(dict.fromkeys(str(part) for part in parts if part))
     return None if value is None else str(value)

@@ -67,7 +67,7 @@ def command_help(name: str, parameters: Iterable[Any], lang: str) -> str:
     parts = [text("cli.heading.usage", {"usage": " ".join(usage)}, lang), ""]
     parts += _wrap(text(table.text_code(name, "help"), None, lang), WIDTH)
     if has(more := table.text_code(name, "more")):
-        parts += ["", text(more, None, lang)]
+        parts += ["", *(row for line in text(more, None, lang).split("\n") for row in _wrap(line, WIDTH))]
     if arguments:
         pairs = [(label, shown) for label, shown, _ in arguments]
         parts += ["", text("cli.heading.arguments", None, lang), *_pairs(pairs, 26)]

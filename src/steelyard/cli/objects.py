@@ -19,6 +19,7 @@ KINDS = (
 )  # fmt: skip
 _SIGNS = {"created": "+", "changed": "~", "unchanged": "=", "retired": "-"}
 _WOULD = {"created": "create", "changed": "change"}
+_APPLIED = ("name", "labels")  # of the metadata; the rest is the server's
 Files = Annotated[list[str], typer.Option("--file", "-f", metavar="FILE")]
 Kind = Annotated[str, typer.Argument(metavar="KIND")]
 
@@ -60,6 +61,8 @@ def get(
         session.emit(versions, lambda: _list(session, versions))
     else:
         document = session.client.object(wanted, name)
+        if session.output is None:
+            document["metadata"] = {k: v for k, v in document["metadata"].items() if k in _APPLIED}
         session.emit(document, lambda: _list(session, [document]), default="yaml")
 
 

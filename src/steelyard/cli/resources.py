@@ -103,8 +103,9 @@ def device(session: Session, device: Annotated[str, typer.Argument(metavar="DEVI
             ("cli.column.availability", lambda row: session.word("availability", row["availability"])),
             ("cli.column.why", lambda row: session.word("unavailable", row["reason"])),
         ]
-        session.line()
-        session.table(history, found.get("availability_history") or [])
+        if found.get("availability_history"):
+            session.line()
+            session.table(history, found["availability_history"])
 
     session.emit(found, draw)
 

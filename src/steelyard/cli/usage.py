@@ -10,7 +10,7 @@ import typer
 from steelyard.cli.amounts import ORDER
 from steelyard.cli.instants import instant
 from steelyard.cli.session import Session
-from steelyard.model.units import HOUR, format_duration
+from steelyard.model.units import HOUR, SECOND, format_duration
 
 _STATES = ("starting", "running", "stopping", "releasing")
 
@@ -94,9 +94,10 @@ def _class_rank(row: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def _hours(device_class: str | None, product: str | None) -> str | None:
-    """`0.250 h`: quantity × hours; of memory `GiB·h`. The exact product is in `-o json`."""
+    """`0.250 h`, `12.500 s`: quantity × time; of memory `GiB·h`. The exact product is in `-o json`."""
     if product is None:
         return None
-    whole, unit = (1024, "GiB·h") if device_class == "memory" else (1000, "h")
-    thousandths = int(product) * 1000 // (whole * HOUR)
-    return f"{thousandths // 1000}.{thousandths % 1000:03d} {unit}"
+    whole, unit = (1024, "GiB·") if device_class == "memory" else (1000, "")
+    span, name = (HOUR, "h") if int(product) >= whole * HOUR // 10 else (SECOND, "s")
+    thousandths = int(product) * 1000 // (whole * span)
+    return f"{thousandths // 1000}.{thousandths % 1000:03d} {unit}{name}"
