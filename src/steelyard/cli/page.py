@@ -11,6 +11,7 @@ from steelyard.cli.amounts import amounts
 from steelyard.cli.safe import one_line
 from steelyard.cli.session import Session
 from steelyard.locale.rendering import format_time
+from steelyard.model.reasons import WAIT_SLICE
 from steelyard.model.units import format_duration
 
 _AGREES = {"ended", "closed", "free"}
@@ -26,9 +27,11 @@ def draw(session: Session, view: Mapping[str, Any]) -> None:
         session.say("cli.show.ahead", count=view["ahead"])
     session.line()
     _facts(session, view)
+    first = view["reasons"][0]["code"] if view.get("reasons") else None
+    waits_for = WAIT_SLICE.get(first) if first is not None else None
     for attempt in view["attempts"]:
         session.line()
-        _attempt(session, attempt, now)
+        _attempt(session, attempt, now, waits_for)
     for eviction in view.get("evictions") or ():
         _eviction(session, eviction)
 
@@ -69,12 +72,12 @@ def _facts(session: Session, view: Mapping[str, Any]) -> None:
     session.say("cli.show.submitted", at=view["submitted_at"])
 
 
-def _attempt(session: Session, attempt: Mapping[str, Any], now: int) -> None:
+def _attempt(session: Session, attempt: Mapping[str, Any], now: int, waits_for: str | None) -> None:
     state = session.word("outcome", attempt["outcome"]) if attempt["outcome"] else None
     state = state or session.word("phase", attempt["phase"])
     place = f" · {attempt['cluster']}{session.simulated(attempt)}" if attempt["cluster"] else ""
     session.line(session.text("cli.show.attempt", number=attempt["number"], state=state) + place)
-    timeline.draw(session, attempt, now)
+    timeline.draw(session, attempt, now, waits_for)
     for member in attempt["members"]:
         _member(session, member)
     if attempt["receipt"]:

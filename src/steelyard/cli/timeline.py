@@ -27,9 +27,9 @@ class Stage:
         return sum(t1 - t0 for t0, t1 in self.pieces)
 
 
-def draw(session: Session, attempt: Mapping[str, Any], now: int) -> None:
+def draw(session: Session, attempt: Mapping[str, Any], now: int, waits_for: str | None = None) -> None:
     """Prints the bars of one attempt; nothing when nothing is known of it."""
-    found = stages(session, attempt, now)
+    found = stages(session, attempt, now, waits_for)
     if not found:
         return
     start = min(t0 for stage in found for t0, _ in stage.pieces)
@@ -40,8 +40,13 @@ def draw(session: Session, attempt: Mapping[str, Any], now: int) -> None:
         session.line(f"  {label}  {bar(stage, start, end)}  {format_duration(stage.total)}")
 
 
-def stages(session: Session, attempt: Mapping[str, Any], now: int) -> list[Stage]:
-    """The stages in the order in which they began. An open one ends `now`."""
+def stages(
+    session: Session, attempt: Mapping[str, Any], now: int, waits_for: str | None = None
+) -> list[Stage]:
+    """The stages in the order in which they began. An open one ends `now`.
+
+    `waits_for`: what an attempt that still waits is waiting for, where no slice says so yet.
+    """
     times: Mapping[str, int | None] = attempt["times"]
     submitted, placed = times.get("submitted"), times.get("placed")
     if submitted is None:
@@ -55,7 +60,10 @@ def stages(session: Session, attempt: Mapping[str, Any], now: int) -> list[Stage
         _add(lines, _wait_label(session, wait["reason"]), True, wait["t0"], t1)
         covered = max(covered, t1)
     if not lines or covered < until:
-        _add(lines, session.word("state", "waiting"), True, covered, until)
+        label = session.word("state", "waiting")
+        if waits_for is not None and last is None:
+            label = _wait_label(session, waits_for)
+        _add(lines, label, True, covered, until)
     for tile in attempt.get("tiles") or ():
         _add(lines, session.word("state", tile["state"]), False, tile["t0"], tile["t1"])
     return [stage for stage in lines.values() if stage.total > 0]

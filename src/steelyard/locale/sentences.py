@@ -83,7 +83,8 @@ def _holder(holder: Any, params: Params, lang: str) -> str:
     if not fields["id"] and not fields["name"]:
         return text("reason.holder-hidden", fields, lang)
     fields["name"] = fields["name"] or fields["id"]
-    return text("reason.holder", fields, lang)
+    code = "reason.holder" if fields["kind"] == "workload" else "reason.holder-part"
+    return text(code, fields, lang)
 
 
 def verdict_text(verdict: Any, lang: str) -> str:

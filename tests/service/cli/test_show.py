@@ -95,6 +95,13 @@ def test_an_open_wait_ends_now() -> None:
     assert [(stage.label, stage.total) for stage in found] == [("waiting · quota", 7 * SECOND)]
 
 
+def test_an_open_wait_without_a_slice_is_named_by_the_binding_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    view = {**WAITING, "attempts": [{**WAITING["attempts"][0], "waits": []}]}
+    assert any(line.startswith("  waiting · quota  ░") for line in shown(view, capsys))
+
+
 def test_an_attempt_of_which_nothing_is_known_draws_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     timeline.draw(Session("en", {}), {"times": {}, "waits": [], "tiles": []}, T0)
     assert capsys.readouterr().out == ""

@@ -119,3 +119,10 @@ def test_a_word_that_is_not_known_is_itself() -> None:
     assert word("phase", "queued", "zh") == "排队中"
     assert word("phase", "dreaming", "zh") == "dreaming"
     assert word("phase", None, "zh") == "–"
+
+
+def test_holders_that_are_no_workloads_say_what_they_are() -> None:
+    holders = (Holder("project", "project/a", 2000),)
+    reason = Reason("over-limit", "quota", "project", "project/a", "gpu", holders=holders)
+    assert "Held by project a (2)." in reason_text(reason, "en")
+    assert "占用者：项目 a（2）。" in reason_text(reason, "zh")
