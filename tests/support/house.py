@@ -194,6 +194,14 @@ class House:
         """Ask for its end."""
         workloads.cancel(self.desk, ADMIN, parse("workload", workload_id))
 
+    def hold(self, workload_id: str) -> None:
+        """Take it out of the queue."""
+        workloads.hold(self.desk, ADMIN, parse("workload", workload_id))
+
+    def release(self, workload_id: str) -> None:
+        """Put it back."""
+        workloads.release(self.desk, ADMIN, parse("workload", workload_id))
+
     def tick(self, times: int = 1, step: int = 10_000) -> None:
         """Tick the loop; the clock moves `step` µs before each."""
         for _ in range(times):

@@ -118,7 +118,7 @@ class Releaser:
         return 1
 
     def _ledger_agrees(self, attempt: LiveAttempt) -> bool:
-        """Each device is held as much in the allocations as on the meter, and this attempt's part is in it."""
+        """Each device is held as much by allocations as on the meter, and this attempt's part is in it."""
         state, meter = self._context.state, self._context.meter
         allocations = [a for member in attempt.members for a in member.allocations]
         return all(

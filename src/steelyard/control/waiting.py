@@ -23,29 +23,30 @@ Interval = tuple[int, int | None, str]
 
 
 class Waiting:
-    """The reasons that stand by shape, and the intervals since the oldest that still waits."""
+    """The reasons that stand by shape id, and the intervals since the oldest that still waits."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._open: dict[str, tuple[int, str]] = {}  # shape key → (t0, reasons JSON)
-        self._past: dict[str, list[Interval]] = {}
+        self._past: dict[int, list[Interval]] = {}
+        self._loaded: set[int] = set()
         with context.store.read() as connection:
-            for row in rows.open_shape_reasons(connection):
-                self._open[f"#{row.shape_id}"] = (row.t0, row.reasons_json)
+            self._open = {
+                row.shape_id: (row.t0, row.reasons_json) for row in rows.open_shape_reasons(connection)
+            }
 
     def note(self, unit: Unit, cycle_id: int, now: int, found: Mapping[str, ShapeReasons]) -> int:
         """Write the reasons that changed; how many did."""
         changed = 0
         for key in sorted(found):
-            body = _encode(found[key].reasons).decode()
-            before = self._current(key)
+            shape, body = shape_id(key), _encode(found[key].reasons).decode()
+            before = self._open.get(shape)
             if before is not None and before[1] == body:
                 continue
-            self._close(unit, key, now)
-            self._open[key] = (now, body)
+            self._close(unit, shape, now)
+            self._open[shape] = (now, body)
             unit.insert(
                 t.shape_reason,
-                shape_id=shape_id(key),
+                shape_id=shape,
                 t0=now,
                 t1=None,
                 cycle_id=cycle_id,
@@ -57,49 +58,53 @@ class Waiting:
 
     def settle(self, unit: Unit, now: int) -> None:
         """Close the reasons of shapes of which nothing waits any more."""
-        waiting = self._context.state.waiting_shapes()
-        for key in [key for key in self._open if not key.startswith("#") and key not in waiting]:
-            self._close(unit, key, now)
-            self._past.pop(key, None)
+        state = self._context.state
+        shapes = state.waiting_shapes()
+        for key in state.last_looked.keys() - shapes.keys():
+            del state.last_looked[key]  # whatever waits there next is looked at afresh
+        waiting = {shape_id(key) for key in shapes}
+        for shape in self._open.keys() - waiting:
+            self._close(unit, shape, now)
+        for shape in self._past.keys() - waiting:
+            del self._past[shape]
+            self._loaded.discard(shape)
 
     def current(self, key: str) -> list[Reason]:
         """The reasons that stand for a shape; empty when none were made yet."""
-        before = self._current(key)
+        before = self._open.get(shape_id(key))
         return [] if before is None else _codes(before[1])
 
     def slices(self, unit: Unit, attempt: LiveAttempt, now: int) -> None:
         """Wait slices that tile submitted → now for an attempt that stops waiting."""
-        submitted = attempt.times["submitted"] or now
-        eligible = attempt.times.get("eligible")
-        held = [(submitted, eligible)] if eligible is not None and eligible > submitted else []
-        reasons = [(t0, t1 or now, code) for t0, t1, code in self._history(attempt, submitted, now)]
-        for row in wait_rows(attempt.attempt_id, submitted, now, reasons, held):
+        since = attempt.sliced_until or attempt.times["submitted"] or now
+        reasons = [(t0, t1 or now, code) for t0, t1, code in self._history(attempt, since, now)]
+        for row in wait_rows(attempt.attempt_id, since, now, reasons):
             unit.insert(t.wait_slice, **row)
 
     def _history(self, attempt: LiveAttempt, since: int, now: int) -> list[Interval]:
-        key = attempt.shape.key
-        found = self._past.get(key, [])
-        current = self._current(key)
-        last = [(current[0], now, _code(current[1]))] if current is not None else []
-        if (found and found[0][0] <= since) or (current is not None and current[0] <= since):
-            return [*found, *last]
-        if current is None and not found:
-            return []
-        return [*found, *last]
+        """The shape's reasons from `since` on; what an earlier life of the loop wrote is read once."""
+        shape = attempt.shape_id
+        current = self._open.get(shape)
+        past = self._past.get(shape, [])
+        first = past[0][0] if past else now if current is None else current[0]
+        if first > since and shape not in self._loaded:
+            self._loaded.add(shape)
+            past = self._past[shape] = self._read(shape, since, first)
+        last = [] if current is None else [(current[0], now, _code(current[1]))]
+        return [*past, *last]
 
-    def _current(self, key: str) -> tuple[int, str] | None:
-        stored = f"#{shape_id(key)}"
-        if stored in self._open:
-            self._open[key] = self._open.pop(stored)
-        return self._open.get(key)
+    def _read(self, shape: int, since: int, until: int) -> list[Interval]:
+        with self._context.store.read() as connection:
+            stored = rows.shape_history(connection, shape, since)
+        older = [(t0, t1, _code(body)) for t0, t1, body in stored if t1 is not None and t1 <= until]
+        return [*older, *self._past.get(shape, [])]
 
-    def _close(self, unit: Unit, key: str, now: int) -> None:
-        before = self._current(key)
+    def _close(self, unit: Unit, shape: int, now: int) -> None:
+        before = self._open.pop(shape, None)
         if before is None:
             return
-        del self._open[key]
-        self._past.setdefault(key, []).append((before[0], now, _code(before[1])))
-        unit.update(t.shape_reason, {"shape_id": shape_id(key), "t0": before[0]}, null=("t1",), t1=now)
+        self._past.setdefault(shape, []).append((before[0], now, _code(before[1])))
+        unit.update(t.shape_reason, {"shape_id": shape, "t0": before[0]}, null=("t1",), t1=now)
 
 
 def _code(body: str) -> str:

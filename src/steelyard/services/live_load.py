@@ -195,6 +195,7 @@ def live_attempt(row: Any, members: list[LiveMember]) -> LiveAttempt:
         row.not_before or 0,
         row.attempt_policy,
         row.previous_id,
+        row.sliced_until,
         simulated,
         None if row.attempt_outcome is None else Outcome(row.attempt_outcome),
         members,

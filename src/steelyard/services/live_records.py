@@ -88,6 +88,7 @@ class LiveAttempt:
     not_before: int
     policy_version: int | None
     previous_id: int | None = None  # the attempt before, from whose work folder this one may resume
+    sliced_until: int | None = None  # how far its wait is booked already
     simulated: bool = False
     outcome: Outcome | None = None  # set when every member has ended
     members: list[LiveMember] = field(default_factory=list)

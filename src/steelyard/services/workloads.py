@@ -350,8 +350,11 @@ def hold(
 ) -> Json:
     """A queued workload is not looked at until it is released. Raises ConflictError for another phase."""
 
-    def build(_view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
-        return None if row["phase"] == Phase.HELD else hold_unit(actor, row, (), now, origin)
+    def build(view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
+        if row["phase"] == Phase.HELD:
+            return None
+        waits = slices_until(view, row, now) if row["phase"] == Phase.QUEUED else ()
+        return hold_unit(actor, row, waits, now, origin)
 
     return _change(desk, principal, workload_id, "workload.hold", if_match, origin, build, on_unit)
 
@@ -367,7 +370,10 @@ def release(
 ) -> Json:
     """A held workload waits again. Raises ConflictError for another phase."""
 
-    def build(_view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
-        return None if row["phase"] == Phase.QUEUED else release_unit(actor, row, (), now, origin)
+    def build(view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
+        if row["phase"] == Phase.QUEUED:
+            return None
+        waits = slices_until(view, row, now) if row["phase"] == Phase.HELD else ()
+        return release_unit(actor, row, waits, now, origin)
 
     return _change(desk, principal, workload_id, "workload.release", if_match, origin, build, on_unit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, select
+from sqlalchemy import Connection, Row, ScalarSelect, Select, and_, func, select
 
 from steelyard.store import tables as t
 
@@ -38,11 +38,18 @@ def _attempts() -> Select[Any]:
         a.outcome.label("attempt_outcome"),
         a.simulated.label("attempt_simulated"),
         previous.c.id.label("previous_id"),
+        _sliced_until().label("sliced_until"),
     ).select_from(
         t.workload.join(t.attempt, and_(a.workload_id == w.id, a.number == w.attempt))
         .join(t.shape, t.shape.c.id == w.shape_id)
         .outerjoin(previous, and_(previous.c.workload_id == w.id, previous.c.number == w.attempt - 1))
     )
+
+
+def _sliced_until() -> ScalarSelect[Any]:
+    """Where the wait slices end that holding and releasing a waiting attempt left; null without any."""
+    w = t.wait_slice.c
+    return select(func.max(w.t1)).where(w.attempt_id == t.attempt.c.id).scalar_subquery()
 
 
 def live_workloads(connection: Connection) -> Sequence[LiveRow]:

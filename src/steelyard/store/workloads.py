@@ -247,6 +247,12 @@ def open_reasons(connection: Connection, shape_ids: Collection[int]) -> dict[int
     return found
 
 
+def sliced_until(connection: Connection, attempt_id: int) -> int | None:
+    """Where the wait slices of an attempt end so far; None while it has none."""
+    w = t.wait_slice.c
+    return connection.execute(select(func.max(w.t1)).where(w.attempt_id == attempt_id)).scalar()
+
+
 def reasons_between(connection: Connection, shape_id: int, t0: int, t1: int) -> list[Record]:
     """The reasons of a shape that stood at any time within `[t0, t1)`, in order of time."""
     r = t.shape_reason.c

@@ -88,3 +88,32 @@ def test_a_loop_that_dies_and_a_new_one_lose_nothing_and_start_nothing_twice(hou
         assert (page["outcome"], page["attempt"]) == ("succeeded", 1)
 
 
+@pytest.mark.requirement("D13", "L5")
+def test_what_was_held_by_its_owner_is_told_from_what_waited(house: House) -> None:
+    full = house.submit(
+        "full", requests={"gpu": 4, "cpu": "1", "memory": "1Gi"}, count=2, expect={"run": "60s"}
+    )
+    workload = house.submit("later", requests={"gpu": 4, "cpu": "1", "memory": "1Gi"})
+    house.tick(5)
+    house.hold(workload)
+    house.tick(5)
+    house.release(workload)
+    house.cancel(full)
+    house.run_dry()
+    waits = house.show(workload)["attempts"][-1]["waits"]
+    assert [w["reason"] for w in waits if w["reason"] != "evaluation"] == ["quota", "held-by-user", "quota"]
+    assert all(a["t1"] == b["t0"] for a, b in pairwise(waits))
+
+
+def test_the_reasons_of_a_wait_outlive_the_loop_that_found_them(house: House) -> None:
+    full = house.submit(
+        "full", requests={"gpu": 4, "cpu": "1", "memory": "1Gi"}, count=2, expect={"run": "60s"}
+    )
+    workload = house.submit("later")
+    house.tick(5)
+    house.restart()
+    house.tick(5)
+    house.cancel(full)
+    house.run_dry()
+    waits = house.show(workload)["attempts"][-1]["waits"]
+    assert [w["reason"] for w in waits] in (["evaluation", "quota"], ["quota"])
