@@ -63,7 +63,8 @@ def draw(session: Session, columns: Sequence[Column], rows: Sequence[Mapping[str
     )
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for code, _ in columns:
-        table.add_column(session.text(code), overflow="fold", no_wrap=not terminal)
+        whole = not terminal or code == "cli.column.id"  # an id in two pieces can't be copied
+        table.add_column(session.text(code), overflow="fold", no_wrap=whole)
     for row in rows:
         table.add_row(*(Text(_cell(row, key)) for _, key in columns))
     with console.capture() as captured:

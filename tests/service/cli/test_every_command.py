@@ -146,6 +146,7 @@ def test_nothing_but_data_is_on_standard_output_of_json(
     json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.requirement("O14")
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_what_is_simulated_is_marked_on_every_page_that_shows_it(
     lang: str, capsys: pytest.CaptureFixture[str]
