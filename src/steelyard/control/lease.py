@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import structlog
+
 from steelyard.evidence.leaf import ActorRef, LeafDraft
 from steelyard.model.errors import ConflictError
 from steelyard.model.units import SECOND
@@ -12,16 +14,20 @@ from steelyard.store.installation import read_lease
 from steelyard.store.store import Store
 from steelyard.store.unit import Unit
 
+log = structlog.get_logger(__name__)
+
 NAME = "control"
 TTL = 10 * SECOND
-RENEW_EVERY = 3.0  # seconds
+RENEWALS = 3  # in one TTL
 
 
 class Lease:
-    """Hold it by calling `hold` often; it renews, takes over or reports that another has it."""
+    """Hold it by calling `hold` often; it renews, takes over or reports that another has it. `ttl` in µs:
+    so long after its last renewal others take it over."""
 
-    def __init__(self, store: Store, holder: str) -> None:
+    def __init__(self, store: Store, holder: str, ttl: int = TTL) -> None:
         self._store = store
+        self._ttl = ttl
         self._holder = holder
         # an embedded server has its folder's lock: whoever held the lease before is dead
         self._alone = not store.shared
@@ -47,7 +53,7 @@ class Lease:
     def _renew(self, now: int) -> None:
         unit = Unit(ActorRef("control", "control"), fence=self._epoch)
         unit.update(
-            t.lease, {"name": NAME, "epoch": self._epoch, "holder": self._holder}, expires_at=now + TTL
+            t.lease, {"name": NAME, "epoch": self._epoch, "holder": self._holder}, expires_at=now + self._ttl
         )
         self._write(unit, self._epoch)
 
@@ -55,14 +61,14 @@ class Lease:
         fresh = max(epoch or 0, self._store.writer.state.epoch) + 1
         unit = Unit(ActorRef("control", "control"), new_epoch=fresh)
         if epoch is None:
-            unit.insert(t.lease, name=NAME, holder=self._holder, epoch=fresh, expires_at=now + TTL)
+            unit.insert(t.lease, name=NAME, holder=self._holder, epoch=fresh, expires_at=now + self._ttl)
         else:
             unit.update(
                 t.lease,
                 {"name": NAME, "epoch": epoch},
                 holder=self._holder,
                 epoch=fresh,
-                expires_at=now + TTL,
+                expires_at=now + self._ttl,
             )
         unit.leaf(
             LeafDraft(
@@ -78,12 +84,13 @@ class Lease:
     def _write(self, unit: Unit, epoch: int | None) -> None:
         try:
             self._store.writer.write(unit)
-        except ConflictError:
+        except ConflictError as error:
+            log.warning("lease-write-refused", error=str(error))
             self._epoch = None  # another server was quicker
             self._renew_at = 0.0
             return
         self._epoch = epoch
-        self._renew_at = time.monotonic() + RENEW_EVERY
+        self._renew_at = time.monotonic() + self._ttl / RENEWALS / SECOND
 
     def give_back(self) -> None:
         """Let another server take it at once."""
