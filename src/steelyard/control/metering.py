@@ -1,14 +1,20 @@
-"""Why what nobody holds is idle: the meter's causes by class, after each cycle."""
+"""Why what nobody holds is idle: the meter's causes by flavor, after each cycle.
+
+A flavor is idle for a reason only if somebody who waits could use it: work that waits for simulated GPUs
+does not make this machine's CPU idle for want of quota.
+"""
 
 from __future__ import annotations
 
 from steelyard.control.context import Context
 from steelyard.control.waiting import Waiting
 from steelyard.model.reasons import ReasonCode
-from steelyard.model.resources import DeviceClass
+from steelyard.model.resources import ACCELERATORS
+from steelyard.model.workloads import MemberRequest, Shape
+from steelyard.scheduling import FlavorView
 
 SCHEDULABLE, BLOCKED, FRAGMENTED = "idle.schedulable", "idle.blocked", "idle.fragmented"
-#: Reasons that a rule is in the way of, not the shape of what is free.
+#: Reasons where a rule is in the way, not the shape of what is free.
 _RULES = frozenset(
     {
         ReasonCode.WAITING_FOR_QUOTA,
@@ -22,35 +28,68 @@ _RULES = frozenset(
 
 
 class Causes:
-    """Sets the idle cause of each class."""
+    """Sets the idle cause of each flavor's devices; nothing is written when nothing changed."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._cause: dict[DeviceClass, str] = {}
+        self._cause: dict[str, str] = {}
+        self._flavors: dict[str, FlavorView] | None = None
 
     def run(self, waiting: Waiting) -> None:
-        """Book what changed; nothing is written when nothing did."""
+        """Book what changed."""
         context = self._context
-        wanted = self._wanted(waiting)
-        changed = [cls for cls in DeviceClass if self._cause.get(cls) != wanted.get(cls, SCHEDULABLE)]
+        flavors = context.state.flavors()
+        if flavors is not self._flavors:
+            self._flavors, self._cause = flavors, {}  # new devices know no cause yet
+        wanted = self._wanted(waiting, list(flavors.values()))
+        changed = {name for name in flavors if self._cause.get(name) != wanted.get(name, SCHEDULABLE)}
         if not changed:
             return
         now = context.now()
-        for device_class in changed:
-            cause = self._cause[device_class] = wanted.get(device_class, SCHEDULABLE)
-            devices = context.state.devices.values()
-            ids = [d.id for d in devices if d.device_class is device_class and d.id in context.meter]
-            context.meter.set_idle_cause(ids, cause, now)
+        ids: dict[str, list[int]] = {name: [] for name in changed}
+        for device in context.state.devices.values():
+            if device.flavor in changed and device.id in context.meter:
+                ids[device.flavor].append(device.id)
+        for name in sorted(changed):
+            cause = self._cause[name] = wanted.get(name, SCHEDULABLE)
+            context.meter.set_idle_cause(ids[name], cause, now)
         context.commit(context.unit(), now)
 
-    def _wanted(self, waiting: Waiting) -> dict[DeviceClass, str]:
-        causes: dict[DeviceClass, str] = {}
+    def _wanted(self, waiting: Waiting, flavors: list[FlavorView]) -> dict[str, str]:
+        causes: dict[str, str] = {}
         for key, shape in self._context.state.waiting_shapes().items():
             reasons = waiting.current(key)
             if not reasons:
                 continue
             cause = BLOCKED if reasons[0].code in _RULES else FRAGMENTED
-            for device_class in shape.totals():
-                if causes.get(device_class) != FRAGMENTED:
-                    causes[device_class] = cause
+            for name in usable(shape, flavors):
+                if causes.get(name) != FRAGMENTED:
+                    causes[name] = cause
         return causes
+
+
+def usable(shape: Shape, flavors: list[FlavorView]) -> set[str]:
+    """Flavors that could serve the shape: its accelerators', and CPU and memory of the same pools."""
+    names: set[str] = set()
+    for _, _, request in shape.roles:
+        asked = {device_class for device_class, amount in request.amounts if amount}
+        accelerators = [f for f in flavors if f.device_class in asked and f.device_class in ACCELERATORS]
+        chosen = {f.name for f in accelerators if _allowed(f, request)}
+        pools = {f.pool for f in accelerators if f.name in chosen}
+        bound = bool(asked & set(ACCELERATORS))
+        names |= chosen
+        for flavor in flavors:
+            if flavor.device_class in ACCELERATORS or flavor.device_class not in asked:
+                continue
+            in_place = not request.clusters or flavor.cluster in request.clusters
+            if in_place and (flavor.pool in pools or not bound):
+                names.add(flavor.name)
+    return names
+
+
+def _allowed(flavor: FlavorView, request: MemberRequest) -> bool:
+    return (
+        (not request.flavors or flavor.name in request.flavors)
+        and (not request.models or flavor.model in request.models)
+        and (not request.clusters or flavor.cluster in request.clusters)
+    )

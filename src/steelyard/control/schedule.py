@@ -252,7 +252,7 @@ class Scheduler:
             for a in member.allocations:
                 quantities[a.device_class.value] = quantities.get(a.device_class.value, 0) + a.quantity
         started = victim.times.get("started")
-        lost = now - started if started else 0
+        lost = now - started if started else 0  # at most: a victim that resumes loses less
         unit.insert(
             t.eviction,
             attempt_id=victim.attempt_id,

@@ -161,20 +161,24 @@ class LiveState:
         self._dirty.add(node_id)
         self._flavors_stale = True
 
+    def flavors(self) -> dict[str, FlavorView]:
+        """The flavors by name; the same object until the inventory changes."""
+        if self._flavors_stale:
+            self._flavors, self._flavors_stale = _flavors(self.devices.values()), False
+        return self._flavors
+
     def snapshot(self) -> Snapshot:
         """The immutable view that `decide` works on."""
         for node_id in self._dirty:
             self._views[node_id] = _node_view(self.nodes[node_id])
         self._dirty.clear()
-        if self._flavors_stale:
-            self._flavors, self._flavors_stale = _flavors(self.devices.values()), False
         pending = tuple(
             ShapeGroup(self._shapes[key], tuple(item for _, _, item in items[:MAX_HEADS]), len(items))
             for key, items in self._waiting.items()
         )
         return Snapshot(
             nodes=dict(self._views),
-            flavors=self._flavors,
+            flavors=self.flavors(),
             clusters=dict(self.clusters),
             trees=self.trees,
             usage={name: dict(usage) for name, usage in self.usage.items()},

@@ -117,3 +117,18 @@ def test_the_reasons_of_a_wait_outlive_the_loop_that_found_them(house: House) ->
     house.run_dry()
     waits = house.show(workload)["attempts"][-1]["waits"]
     assert [w["reason"] for w in waits] in (["evaluation", "quota"], ["quota"])
+
+
+@pytest.mark.requirement("L14")
+def test_work_that_waits_for_gpus_does_not_make_another_pools_cpu_idle_for_a_rule(house: House) -> None:
+    house.submit("full", requests={"gpu": 4, "cpu": "1", "memory": "1Gi"}, count=2, expect={"run": "1s"})
+    house.submit("waits")
+    house.tick(5)
+    assert house.loop.desk is not None
+    context = house.loop.desk.context
+    idle = {
+        d.flavor: next(iter(context.meter.parts(d.id)))[0] for d in context.state.devices.values() if d.free
+    }
+    assert idle["sim-cpu"] == "idle.blocked"
+    assert idle["other-cpu"] == "idle.schedulable"
+    house.run_dry()
