@@ -82,6 +82,7 @@ class Lease:
         self._write(unit, fresh)
 
     def _write(self, unit: Unit, epoch: int | None) -> None:
+        began = time.monotonic()  # `expires_at` counts from here, however long the write waits
         try:
             self._store.writer.write(unit)
         except ConflictError as error:
@@ -90,7 +91,7 @@ class Lease:
             self._renew_at = 0.0
             return
         self._epoch = epoch
-        self._renew_at = time.monotonic() + self._ttl / RENEWALS / SECOND
+        self._renew_at = began + self._ttl / RENEWALS / SECOND
 
     def give_back(self) -> None:
         """Let another server take it at once."""

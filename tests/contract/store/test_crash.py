@@ -38,6 +38,7 @@ def _group(store: Store, turn: int, *, with_bad: bool) -> list[Unit]:
 
 @pytest.mark.parametrize("error", [Crash("here"), trouble()], ids=["crash", "trouble"])
 @pytest.mark.parametrize("with_bad", [False, True], ids=["clean-group", "group-with-a-bad-unit"])
+@pytest.mark.requirement("K8")
 def test_a_failure_at_any_statement_leaves_all_or_nothing(
     open_store: Open, error: Exception, with_bad: bool
 ) -> None:
