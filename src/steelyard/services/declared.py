@@ -7,6 +7,7 @@ it was planned on; one that was overtaken is planned again.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +30,7 @@ from steelyard.store.store import Store
 from steelyard.store.unit import Unit
 
 MAX_PLANS = 6
+_PLANNING = threading.Lock()
 #: Told the unit and the results before the unit is written, e.g. to record an answer in it.
 OnUnit = Callable[[Unit, "list[Applied]"], None]
 
@@ -195,15 +197,17 @@ def load_world(view: View) -> dict[tuple[str, str], Document]:
 
 # --- one unit --------------------------------------------------------------------------------------
 def _repeat(store: Store, once: Callable[[], list[Applied]]) -> list[Applied]:
-    """Plan again when another apply was faster; the last conflict is the caller's."""
-    for _ in range(MAX_PLANS - 1):
-        seen = _declared_version(store)
-        try:
-            return once()
-        except ConflictError:
-            if _declared_version(store) == seen:
-                raise
-    return once()
+    """Plan again when another apply was faster; the last conflict is the caller's. On this server one
+    plans and commits at a time, so that only other servers can be faster."""
+    with _PLANNING:
+        for _ in range(MAX_PLANS - 1):
+            seen = _declared_version(store)
+            try:
+                return once()
+            except ConflictError:
+                if _declared_version(store) == seen:
+                    raise
+        return once()
 
 
 def _declared_version(store: Store) -> int:

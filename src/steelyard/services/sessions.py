@@ -139,7 +139,7 @@ class Logins:
             if account is not None:
                 self._note(name, account.id, origin)
             raise UnauthenticatedError("login-refused")
-        return again_when_stale(lambda: self._open(name, origin))
+        return again_when_stale(name, lambda: self._open(name, origin))
 
     def _open(self, name: str, origin: Origin | None) -> Issued:
         with self._store.read() as view:
@@ -165,7 +165,7 @@ class Logins:
             self._refused[number] = (minute, count)
         if count <= MAX_REFUSED_LEAVES:
             # Not waited for: the time it takes must not tell that the account is there.
-            self._notes.submit(again_when_stale, lambda: self._write_note(name, count, origin))
+            self._notes.submit(again_when_stale, name, lambda: self._write_note(name, count, origin))
 
     def _write_note(self, name: str, count: int, origin: Origin | None) -> None:
         with self._store.read() as view:
@@ -213,7 +213,7 @@ def create_token(
         store.writer.write(unit)
         return issued
 
-    return again_when_stale(once)
+    return again_when_stale(owner, once)
 
 
 def list_tokens(store: Store, principal: Principal) -> list[CredentialRow]:
@@ -239,7 +239,7 @@ def _revoke(store: Store, principal: Principal, number: int, action: str, origin
         touch(unit, account, action, origin=origin, extra={"credential": render("credential", number)})
         store.writer.write(unit)
 
-    again_when_stale(once)
+    again_when_stale(principal.name, once)
 
 
 def _issue(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -26,6 +27,7 @@ from steelyard.store.writer import StaleError
 
 T = TypeVar("T")
 MAX_TRIES = 5
+_TURNS = tuple(threading.Lock() for _ in range(64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +54,16 @@ class NewAccount:
 OnUser = Callable[[Unit, Account], None]
 
 
-def again_when_stale(once: Callable[[], T]) -> T:
-    """Build the unit anew when its row changed meanwhile; the last time the conflict is the caller's."""
-    for _ in range(MAX_TRIES - 1):
-        try:
-            return once()
-        except StaleError:
-            continue
-    return once()
+def again_when_stale(account: str, once: Callable[[], T]) -> T:
+    """Build the unit anew when the account's row changed meanwhile; the last time the conflict is the
+    caller's. On this server changes of one account take turns, so that only other servers are in the way."""
+    with _TURNS[hash(account) % len(_TURNS)]:
+        for _ in range(MAX_TRIES - 1):
+            try:
+                return once()
+            except StaleError:
+                continue
+        return once()
 
 
 def touch(
@@ -179,7 +183,7 @@ def change_password(
             found.id, name, found.display_name, found.disabled, not own, found.created_at, found.version + 1
         )
 
-    return again_when_stale(once)
+    return again_when_stale(name, once)
 
 
 def disable_user(store: Store, principal: Principal, name: str, *, origin: Origin | None = None) -> Account:
@@ -202,7 +206,7 @@ def disable_user(store: Store, principal: Principal, name: str, *, origin: Origi
             found.id, name, found.display_name, True, found.must_change, found.created_at, found.version + 1
         )
 
-    return again_when_stale(once)
+    return again_when_stale(name, once)
 
 
 def administrators(view: View) -> set[str]:
