@@ -26,7 +26,7 @@ STATUS = {"over-quota.yaml": 3}
 #: What a person would have waited for before typing the command.
 BEFORE = {
     "steelyard inventory": "until steelyard inventory --class npu -o json | grep -q npu-3; do :; done",
-    "steelyard list": 'until steelyard list -o json | grep -c "running" | grep -q 2; do :; done',
+    "steelyard list": "while steelyard list -o json | grep -q '\"starting\"'; do :; done",
 }
 #: What differs from run to run and from machine to machine.
 VARIES = (
