@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +35,7 @@ from steelyard.services.keys import open_log_key
 from steelyard.services.live_load import SnapshotSource
 from steelyard.services.setup import first_start
 from steelyard.services.workloads import Desk
+from steelyard.store.clock import SteadyClock
 from steelyard.store.database import sqlite_url
 from steelyard.store.store import Store
 
@@ -44,11 +44,6 @@ LOCK_FILE = "server.lock"
 #: One request passes from thread to thread (event loop, worker, writer, control); at the interpreter's 5 ms a
 #: thread that computes keeps each of them waiting as long. Measured: a submit took 29 ms, now 8.
 SWITCH_SECONDS = 0.0005
-
-
-def now() -> int:
-    """The wall clock in µs UTC."""
-    return time.time_ns() // 1000
 
 
 def configure_log() -> None:
@@ -108,7 +103,9 @@ def locked(folder: Path) -> Iterator[Path]:
 
 def build(folder: Path, database: str) -> House:
     """Open everything, start the writer and the control loop."""
-    store = Store(database, now)
+    clock = SteadyClock()
+    store = Store(database, clock, wall=clock.wall)
+    clock.not_before(store.writer.last_ts)
     store.start()
     signer = open_log_key(store, folder)
     engines: dict[str, Engine] = {}
@@ -139,14 +136,14 @@ def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) 
             name,
             folder,
             store.install_id,
-            now=now,
+            now=store.now,
             reserve_cpu=parse_quantity("cpu", reserve.get("cpu", 0)),
             reserve_memory=parse_quantity("memory", reserve.get("memory", 0)),
         )
     if kind == "simulated":
         (folder / "simulated").mkdir(mode=0o700, exist_ok=True)
         simulation = parse_simulation(spec.get("simulation"))
-        return SimulatedEngine(name, simulation, now, folder / "simulated" / f"{name}.jsonl")
+        return SimulatedEngine(name, simulation, store.now, folder / "simulated" / f"{name}.jsonl")
     raise InvalidError("engine-unknown", engine=str(kind))
 
 

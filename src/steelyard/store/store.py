@@ -23,10 +23,19 @@ EMPTY_FRONTIER = b""
 class Store:
     """Opens (and upgrades) a database, gives ids, reads and writes. Close it when done.
 
-    Raises UnavailableError `database-unusable` for one that is damaged, is none, or can't be reached.
+    `now` gives the time, µs UTC; `wall`, where given, what the machine's clock says: when that steps back, it
+    stands in the log. Raises UnavailableError `database-unusable` for a database that is damaged, is none, or
+    can't be reached.
     """
 
-    def __init__(self, url: str, now: Callable[[], int], *, origin: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        now: Callable[[], int],
+        *,
+        origin: str | None = None,
+        wall: Callable[[], int] | None = None,
+    ) -> None:
         self.now = now
         self.engine = open_database(url)
         #: True where other servers may write to the same database.
@@ -35,7 +44,7 @@ class Store:
             upgrade(self.engine)
             self.install_id = self._ensure_log(origin)
             self.ids = IdSource(now, self._next_counter("server"))
-            self.writer = Writer(self.engine, now)
+            self.writer = Writer(self.engine, now, wall)
         except SQLAlchemyError as error:
             self.engine.dispose()
             raise UnavailableError("database-unusable", cause=brief(error)) from None

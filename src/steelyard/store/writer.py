@@ -12,6 +12,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from typing import NamedTuple
 
 import structlog
 from sqlalchemy import Connection, Engine, select
@@ -61,19 +62,27 @@ class FencedError(ConflictError):
     """The unit's lease epoch is no longer the log's: another server has taken over."""
 
 
+class Reading(NamedTuple):
+    """The time of a group: `at` as it goes into the log, `wall` as the machine says."""
+
+    at: int
+    wall: int
+
+
 class Writer:
     """One a server. `submit` may be called from any thread; the future resolves after COMMIT."""
 
-    def __init__(self, engine: Engine, now: Callable[[], int]) -> None:
+    def __init__(self, engine: Engine, now: Callable[[], int], wall: Callable[[], int] | None = None) -> None:
         self._engine = engine
         self._now = now
+        self._wall = wall or now
         self._statements = Statements(engine.dialect)
         self.secrets = Secrets()
         self._queue: queue.SimpleQueue[tuple[Unit, Future[Unit]] | None] = queue.SimpleQueue()
         self._last_ts = 0
         self._state = LogState()
         self._state = self._read_state()
-        self._clock = self._last_ts  # our newest reading that is committed
+        self._clock = self._last_ts  # our newest reading of the wall clock that is committed
         self._heads: dict[str, Head] = {}
         self._listeners: list[Callable[[Sequenced], None]] = []
         self.commits = 0
@@ -156,7 +165,7 @@ class Writer:
         group = [(unit, future) for unit, future in group if future.set_running_or_notify_cancel()]
         if not group:
             return
-        units, now = [unit for unit, _ in group], self._now()
+        units, now = [unit for unit, _ in group], Reading(self._now(), self._wall())
         for attempt in range(8):
             try:
                 done = self._flush_together(units, now, locking=attempt > 0)
@@ -182,13 +191,13 @@ class Writer:
         for _, future in group:
             future.set_exception(told(error))
 
-    def _flush_together(self, units: list[Unit], now: int, locking: bool) -> Sequenced:
+    def _flush_together(self, units: list[Unit], now: Reading, locking: bool) -> Sequenced:
         with writing(self._engine) as connection:
             if locking:
                 self._state, self._heads = self._read_state(connection, lock=True), {}
             return self._apply(connection, units, self._state, {}, now)
 
-    def _flush_apart(self, group: list[tuple[Unit, Future[Unit]]], now: int) -> None:
+    def _flush_apart(self, group: list[tuple[Unit, Future[Unit]]], now: Reading) -> None:
         """Replay one by one with savepoints: the bad ones fail alone."""
         committed: list[tuple[Unit, Future[Unit], Sequenced]] = []
         failed: list[tuple[Future[Unit], BaseException]] = []
@@ -209,7 +218,7 @@ class Writer:
                         failed.append((future, told(error)))
                         continue
                     savepoint.commit()
-                    state, self._clock = done.state, now
+                    state, self._clock = done.state, now.wall
                     self._last_ts = done.rows[-1].ts if done.rows else self._last_ts
                     overlay.update(done.heads)
                     committed.append((unit, future, done))
@@ -226,7 +235,12 @@ class Writer:
 
     # --- one transaction ---------------------------------------------------------------------------
     def _apply(
-        self, connection: Connection, units: list[Unit], state: LogState, overlay: dict[str, Head], now: int
+        self,
+        connection: Connection,
+        units: list[Unit],
+        state: LogState,
+        overlay: dict[str, Head],
+        now: Reading,
     ) -> Sequenced:
         epoch = state.epoch
         for unit in units:
@@ -249,12 +263,17 @@ class Writer:
         return done
 
     def _sequence(
-        self, connection: Connection, units: list[Unit], state: LogState, overlay: dict[str, Head], now: int
+        self,
+        connection: Connection,
+        units: list[Unit],
+        state: LogState,
+        overlay: dict[str, Head],
+        now: Reading,
     ) -> Sequenced:
         drafts: list[tuple[ActorRef, LeafDraft]] = []
         own: dict[str, Head] = {}
-        if now < self._clock - SECOND:
-            drafts.append((SYSTEM, _clock_leaf(self._clock, now)))
+        if now.wall < self._clock - SECOND:
+            drafts.append((SYSTEM, _clock_leaf(self._clock, now.wall)))
         for unit in units:
             unit.first_seq = state.size + len(drafts)
             for draft, _, head in unit.drafts:
@@ -265,7 +284,7 @@ class Writer:
         def lookup(name: str) -> Head | None:
             return overlay.get(name) or own.get(name) or self._head(connection, name)
 
-        done = sequence(state, max(now, self._last_ts), drafts, lookup)
+        done = sequence(state, max(now.at, self._last_ts), drafts, lookup)
         for unit in units:
             for draft, carrier, _ in unit.drafts:
                 if carrier is not None:
@@ -324,9 +343,9 @@ class Writer:
             statement = self._statements.upsert(t.confidential, ("digest", "salt", "value"), ("digest",))
             statement.run(connection, [opening._asdict() for opening in openings])
 
-    def _publish(self, units: list[Unit], done: Sequenced, now: int) -> None:
+    def _publish(self, units: list[Unit], done: Sequenced, now: Reading) -> None:
         self.secrets.written(self.secrets.openings(draft for unit in units for draft, _, _ in unit.drafts))
-        self._state, self._clock, self.broken = done.state, now, None
+        self._state, self._clock, self.broken = done.state, now.wall, None
         if done.rows:
             self._last_ts = done.rows[-1].ts
         self.commits += 1

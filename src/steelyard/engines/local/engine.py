@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ from steelyard.model.resources import FoundNode
 _BATCH = 100
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MAX_LOG_READ = 8 << 20
+_TIMES = ("started_at", "ready_at", "ended_at")
+_SAME_CLOCK = 100_000  # µs: less than this is the time between two readings
 
 
 def default_path() -> str:
@@ -137,17 +140,18 @@ class LocalEngine:
     def observe(self, cursor: str | None) -> Observation:
         """See the port."""
         seen = self._link.ask("observe", cursor=cursor)
+        ahead = self._ahead()
         foreign = tuple(
             Foreign("attempt", attempt, self._node, f"install {install}")
             for attempt, install in sorted(seen["foreign"].items())
         )
         return Observation(
             cluster=self.cluster,
-            as_of=seen["as_of"],
+            as_of=seen["as_of"] + ahead,
             complete=seen["complete"],
             cursor=seen["cursor"],
             sequence=seen["sequence"],
-            members=tuple(_observation(member) for member in seen["members"]),
+            members=tuple(_observation(member, ahead) for member in seen["members"]),
             foreign=foreign,
         )
 
@@ -205,6 +209,12 @@ class LocalEngine:
 
     # ---- inner
 
+    def _ahead(self) -> int:
+        """µs that the server's clock is ahead of the machine's, by which the runner goes: the machine's may
+        have been set back."""
+        ahead = self._now() - time.time_ns() // 1000
+        return ahead if abs(ahead) > _SAME_CLOCK else 0
+
     def _attempt(self, attempt: AttemptStart) -> dict[str, Any]:
         return {
             "attempt": attempt.attempt_id,
@@ -252,8 +262,9 @@ def _reply(attempt: str, answer: str) -> StartReply:
     return StartReply(attempt, StartState.REFUSED, answer)
 
 
-def _observation(member: dict[str, Any]) -> MemberObservation:
-    return MemberObservation(**{**member, "phase": MemberPhase(member["phase"])})
+def _observation(member: dict[str, Any], ahead: int) -> MemberObservation:
+    moved = {name: member[name] + ahead for name in _TIMES if ahead and member.get(name) is not None}
+    return MemberObservation(**{**member, **moved, "phase": MemberPhase(member["phase"])})
 
 
 def _read_log(path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
