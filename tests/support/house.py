@@ -140,7 +140,7 @@ class House:
         self.tampered = False  # the books were damaged on purpose
         self.holder = holder
         self.engines: dict[str, Engine] = {}
-        self.store = Store(url, self.clock)
+        self.store = Store(url, self.clock, wall=getattr(self.clock, "wall", None))
         self.store.start()
         self.apply(documents)
         self.loop = self._loop()

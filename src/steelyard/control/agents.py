@@ -133,6 +133,10 @@ class Agent:
         self._cursor = None
         self._next_inventory = 0.0
 
+    def look_at_inventory(self) -> None:
+        """Something was lost: what is there is looked at with the next observation."""
+        self._next_inventory = 0.0
+
     def step(self) -> None:
         """One pass: commands, then an observation, and the inventory when it is due."""
         self._commands([])

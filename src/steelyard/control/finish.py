@@ -38,6 +38,8 @@ def outcome_of(attempt: LiveAttempt) -> Outcome:
         return Outcome.SUCCEEDED
     if any(s.timed_out for s in seen):
         return Outcome.TIMED_OUT
+    if attempt.stop_reason == "preempted" and attempt.cancel_requested_at is not None:
+        return Outcome.CANCELLED  # it does not come back
     if attempt.stop_reason in _STOPPED:
         return _STOPPED[attempt.stop_reason]
     if any(s.failure in ("node-lost", "lost", "device-lost") for s in seen):
@@ -53,7 +55,7 @@ def finish(
     """Close the attempt: allocations, usage segments, receipt, verdict, and what follows it."""
     outcome = attempt.outcome or outcome_of(attempt)
     attempt.times["release_confirmed"] = now
-    verdict = judge(outcome, _observations(attempt))
+    verdict = judge(outcome, _observations(attempt), attempt.stop_reason, attempt.sub_stage)
     follows = _requeue_reason(attempt, outcome, verdict)
     receipt = _receipt(unit, attempt, now, release, probes)
     allocations = [a for member in attempt.members for a in member.allocations]

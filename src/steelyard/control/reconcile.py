@@ -27,6 +27,8 @@ TELL_AGAIN = 2 * SECOND
 LOST_AFTER = 30 * SECOND
 #: A sub-stage is written on its own only when it lasts; else the next transition carries it.
 SHOW_STAGE_AFTER = SECOND // 2
+#: Ends that speak of the place: the next attempt must not meet it again.
+LOSSES = frozenset({"node-lost", "device-lost", "lost"})
 
 
 class Reconciler:
@@ -128,6 +130,9 @@ class Reconciler:
             return False
         seen = [member.seen for member in attempt.members]
         ended = [s for s in seen if s is not None and s.phase is MemberPhase.ENDED]
+        if any(s.failure in LOSSES for s in ended):
+            for cluster in attempt.clusters & self._context.agents.keys():
+                self._context.agents[cluster].look_at_inventory()
         if len(ended) == len(attempt.members):
             begin_release(self._context, unit, attempt, now, self._started(attempt, now))
             return True

@@ -23,6 +23,7 @@ class FailureRule:
     action: str
 
 
+START_TIMEOUT = "start-timeout"
 #: Codes that engines report themselves.
 ENGINE_RULES: dict[str, FailureRule] = {
     "image-not-found": FailureRule("image", "environment", "submitter", "fix-image"),
@@ -36,7 +37,7 @@ ENGINE_RULES: dict[str, FailureRule] = {
     "not-executable": FailureRule("launch", "environment", "submitter", "fix-template"),
     "start-failed": FailureRule("launch", "infrastructure", "platform", "retry"),
     "start-refused": FailureRule("launch", "infrastructure", "platform", "look-at-cluster"),
-    "start-timeout": FailureRule("launch", "infrastructure", "platform", "look-at-cluster"),
+    START_TIMEOUT: FailureRule("launch", "infrastructure", "platform", "look-at-cluster"),
     "oom-killed": FailureRule("application", "business", "submitter", "ask-more-memory"),
     "supervisor-lost": FailureRule("infrastructure", "infrastructure", "platform", "retry"),
     "node-lost": FailureRule("infrastructure", "infrastructure", "platform", "retry"),
@@ -46,16 +47,25 @@ ENGINE_RULES: dict[str, FailureRule] = {
 _SIGNALS = {6: "ABRT", 9: "KILL", 11: "SEGV", 15: "TERM"}
 
 
-def judge(outcome: Outcome, members: list[MemberObservation]) -> Verdict | None:
+def judge(
+    outcome: Outcome, members: list[MemberObservation], why: str | None = None, stage: str | None = None
+) -> Verdict | None:
     """The verdict of an ended attempt, None when it succeeded.
 
-    `members` are the last observations; the first that failed speaks for the gang.
+    `members` are the last observations; the first that failed speaks for the gang. `why` the control plane
+    ended it, if it did, and the `stage` of its start in which it was then.
     """
     if outcome in (Outcome.SUCCEEDED, Outcome.WITHDRAWN, Outcome.CANCELLED, Outcome.PREEMPTED):
         return None
     if outcome is Outcome.TIMED_OUT:
         return Verdict(
             "policy", "time-limit", "business", "submitter", "raise-time-limit", ("time-limit",), "high"
+        )
+    if why == START_TIMEOUT:
+        late = ENGINE_RULES[START_TIMEOUT]
+        at = (f"stage={stage or 'unknown'}",)
+        return Verdict(
+            stage or late.stage, START_TIMEOUT, late.group, late.responsible, late.action, at, "high"
         )
     failed = _first_failed(members)
     if failed is None:
