@@ -18,6 +18,7 @@ import structlog
 from sqlalchemy import Connection, Engine, select
 
 from steelyard.evidence.leaf import (
+    BLIND_PREFIX,
     LOG_KIND,
     ActorRef,
     Head,
@@ -383,11 +384,9 @@ def _kept_in_table(stream: str) -> bool:
 
 def _clock_leaf(before: int, now: int) -> LeafDraft:
     return LeafDraft(
-        action="clock.stepped-back",
-        object_kind="log",
-        object_id="log",
-        version_before=None,
-        version_after=None,
+        action=BLIND_PREFIX + "clock-stepped",
+        object_kind=LOG_KIND,
+        object_id=LOG_KIND,
         extra={"last": before, "now": now},
     )
 

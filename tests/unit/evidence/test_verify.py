@@ -96,6 +96,16 @@ def test_blindness_that_the_log_admits_is_said(tmp_path: Path) -> None:
     assert {"blind", "clock-back"} <= codes(report)
 
 
+def test_a_clock_that_stepped_back_is_counted_as_blindness(tmp_path: Path) -> None:
+    log = SampleLog()
+    work(log)
+    for _ in range(2):
+        log.add((LOOP, LeafDraft(BLIND_PREFIX + "clock-stepped", "log", "log")))
+    report = check(sealed(complete_audit(log, 2)), tmp_path)
+    said = [note.params for note in report.notes if note.code == "blind"]
+    assert [(note["action"], note["count"]) for note in said] == [("blind.clock-stepped", 2)]
+
+
 def test_a_stream_is_said_to_be_complete_and_nothing_more(tmp_path: Path) -> None:
     assert {"streams", "complete"} & codes(check(PART, tmp_path)) == {"streams"}
 
