@@ -173,16 +173,16 @@ def carry_out(folder: Path, run: Run) -> None:
 
 @pytest.mark.requirement("G2", "G4", "K8")
 def test_a_server_killed_at_random_moments_loses_nothing_and_runs_nothing_twice(tmp_path: Path) -> None:
-    carry_out(tmp_path, Run(seed=11, kills=5, workloads=60, longest=20))
+    carry_out(tmp_path, Run(seed=11, kills=5, workloads=60, longest=12))
 
 
 def test_a_runner_killed_at_random_moments_loses_nothing_and_runs_nothing_twice(tmp_path: Path) -> None:
-    carry_out(tmp_path, Run(seed=12, kills=5, workloads=40, longest=8, victims=("runner",), pause=2.0))
+    carry_out(tmp_path, Run(seed=12, kills=5, workloads=40, longest=6, victims=("runner",), pause=1.5))
 
 
 def test_server_and_runner_killed_together_lose_nothing_and_run_nothing_twice(tmp_path: Path) -> None:
     victims = ("server", "runner", "both", "both")
-    carry_out(tmp_path, Run(seed=13, kills=5, workloads=40, longest=10, victims=victims))
+    carry_out(tmp_path, Run(seed=13, kills=5, workloads=40, longest=8, victims=victims, pause=2.0))
 
 
 @pytest.mark.soak
