@@ -7,7 +7,8 @@ never summed with what is real.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from steelyard.evidence.usage import usage_rows
@@ -19,7 +20,6 @@ from steelyard.model.units import wide_to_json
 from steelyard.services.ledger import (
     OpenSegments,
     Window,
-    all_holding,
     open_segments,
     open_waits,
 )
@@ -123,7 +123,7 @@ def _held(
     held: dict[tuple[Any, ...], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     rows: Iterable[Record] = opened.holding
     if POOL in by:
-        rows = _pooled(view, all_holding(view, seen, window, opened))
+        rows = _pooled(view, chain(repository.holding_rows(view, seen, window), opened.holding))
     else:
         for key, amount in repository.held_sums(view, seen, window, by).items():
             held[(*key[:-2], bool(key[-2]))][key[-1]] += amount
@@ -134,10 +134,9 @@ def _held(
     return held
 
 
-def _pooled(view: View, rows: Iterable[Record]) -> list[Record]:
-    """Rows cut where their device moved to another pool."""
+def _pooled(view: View, rows: Iterable[Record]) -> Iterator[Record]:
+    """Rows cut where their device moved to another pool. One at a time: there may be millions."""
     pools = repository.pool_history(view)
-    found: list[Record] = []
     for row in rows:
         at = row["t0"]
         for start, end, pool in pools.get(row["device_id"], ()):
@@ -145,12 +144,11 @@ def _pooled(view: View, rows: Iterable[Record]) -> list[Record]:
             if t0 >= t1:
                 continue
             if at < t0:
-                found.append({**row, "t0": at, "t1": t0, POOL: None})
-            found.append({**row, "t0": t0, "t1": t1, POOL: pool})
+                yield {**row, "t0": at, "t1": t0, POOL: None}
+            yield {**row, "t0": t0, "t1": t1, POOL: pool}
             at = t1
         if at < row["t1"]:
-            found.append({**row, "t0": at, POOL: None})
-    return found
+            yield {**row, "t0": at, POOL: None}
 
 
 def _row(by: tuple[str, ...], key: tuple[Any, ...], states: Mapping[str, int]) -> Json:
