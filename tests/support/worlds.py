@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from steelyard.evidence.leaf import ActorRef
+from steelyard.identity.actor import SYSTEM
 from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.services.live_load import SnapshotSource
 from steelyard.services.workloads import Desk
 from steelyard.store import tables as t
 from steelyard.store.store import Store
 from steelyard.store.unit import Unit
-from tests.support.stores import SYSTEM, apply, doc
+from tests.support.stores import apply, doc
 
 GPUS = 4
 
