@@ -43,6 +43,23 @@ def test_an_unknown_key_is_refused_with_its_path() -> None:
 
 
 @pytest.mark.parametrize(
+    ("raw", "path", "near"),
+    [
+        (doc("Queue", "a", cohrt="b"), "spec.cohrt", "cohort"),
+        (doc("Project", "a", taem="b"), "spec.taem", "team"),
+        (doc("Queue", "a", limits=[{"class": "gpu", "nominl": 1}]), "spec.limits[0].nominl", "nominal"),
+        ({"kind": "Team", "metadata": {"nane": "a"}}, "metadata.nane", "name"),
+        (doc("Queue", "a", colour="red"), "spec.colour", None),
+    ],
+)
+def test_a_misspelt_key_is_refused_with_the_one_that_it_resembles(
+    raw: dict[str, Any], path: str, near: str | None
+) -> None:
+    error = refused(raw)
+    assert (error.code, error.params["path"], error.params.get("near")) == ("field-unknown", path, near)
+
+
+@pytest.mark.parametrize(
     "name", ["", "A", "-a", "a-", "a" * 64, "../x", "a b", "a\x1b[31m", "é", None, 5, ["a"], "a\n"]
 )
 def test_a_name_that_is_none_is_refused(name: object) -> None:

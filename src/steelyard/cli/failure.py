@@ -17,7 +17,9 @@ INTERRUPTED = 130
 #: How the framework says that there are too many arguments; it has no class for it.
 _EXTRA = re.compile(r"extra argument(?:s|\(s\))? \((.*)\)", re.DOTALL)
 _UNREACHABLE = {"server-not-reachable", "server-address-invalid", "server-not-ours"}
-_USAGE_CODES = {"output-unknown", "argument-invalid", "argument-missing", "argument-conflict"}
+#: A document that another command takes.
+_WRONG_DOOR = {"document-is-workload", "document-is-declared"}
+_USAGE_CODES = {"output-unknown", "argument-invalid", "argument-missing", "argument-conflict", *_WRONG_DOOR}
 
 
 class ReaderLeftError(Exception):
@@ -32,6 +34,10 @@ def report(error: SteelyardError, lang: str) -> int:
     else:  # a newer server knows more than we do
         sentence = getattr(error, "text", None) or locale.text(error.code, params, lang)
     _write(locale.text("cli.error", {"sentence": "{}"}, lang).replace("{}", one_line(sentence)), error.code)
+    place = getattr(error, "place", None)
+    if place:
+        where = {key: one_line(v) if isinstance(v, str) else v for key, v in place.items()}
+        sys.stderr.write("  " + visible(locale.text("cli.place", where, lang)) + "\n")
     for reason in _reasons(error):
         known = isinstance(reason, Mapping) and not locale.has(f"reason.{reason.get('code')}")
         shown = reason.get("text") if known else locale.reason_text(reason, lang)

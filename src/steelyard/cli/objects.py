@@ -7,19 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from steelyard.cli import table
-from steelyard.cli.safe import one_line, to_json
+from steelyard.cli.documents import KINDS, WORKLOAD, Source, placed, read
+from steelyard.cli.safe import one_line, to_line
 from steelyard.cli.session import Session
 from steelyard.locale.rendering import format_time
 from steelyard.model.errors import InvalidError
 
-KINDS = (
-    "Cluster", "Pool", "Team", "Project", "Namespace", "PriorityClass", "Cohort", "Queue", "Quota", "Routing",
-    "Template", "Binding",
-)  # fmt: skip
 _SIGNS = {"created": "+", "changed": "~", "unchanged": "=", "retired": "-"}
 _WOULD = {"created": "create", "changed": "change"}
 _APPLIED = ("name", "labels")  # of the metadata; the rest is the server's
+_MOST_OF_A_VALUE = 72  # characters; -o json has all
 Files = Annotated[list[str], typer.Option("--file", "-f", metavar="FILE")]
 Kind = Annotated[str, typer.Argument(metavar="KIND")]
 
@@ -28,13 +25,17 @@ def apply(
     session: Session, file: Files, dry_run: Annotated[bool, typer.Option("--dry-run")] = False
 ) -> None:
     """Declares the objects of files, all or none."""
-    results = session.client.apply(_documents(file), dry_run=dry_run)
+    sources = _declared(session, file)
+    with placed(sources):
+        results = session.client.apply([source.document for source in sources], dry_run=dry_run)
     session.emit({"results": results}, lambda: _draw(session, results, dry_run))
 
 
 def diff(session: Session, file: Files) -> int:
     """What `apply` would change: exit status 1 where there is a difference."""
-    results = session.client.diff(_documents(file))
+    sources = _declared(session, file)
+    with placed(sources):
+        results = session.client.diff([source.document for source in sources])
     session.emit({"results": results}, lambda: _draw(session, results, True))
     return 1 if any(result["action"] != "unchanged" for result in results) else 0
 
@@ -82,9 +83,19 @@ def known_kind(text: str) -> str:
     raise InvalidError("argument-invalid", name=text[:60], expected="|".join(KINDS))
 
 
-def _documents(files: list[str]) -> list[dict[str, Any]]:
-    read = table.load("steelyard.client.documents:read_documents")
-    found = [document for path in files for document in read(path)]
+def _declared(session: Session, files: list[str]) -> list[Source]:
+    """The documents to declare. Workloads are not: those of a folder are left out, which is said.
+
+    Raises InvalidError for a workload in a file that was named itself, and where nothing is left.
+    """
+    found = []
+    for source in read(files):
+        if source.kind != WORKLOAD:
+            found.append(source)
+        elif source.listed:
+            session.note("cli.apply.skipped", file=source.file, name=source.name or str(source.number))
+        else:
+            raise InvalidError("document-is-workload", file=source.file, number=source.number)
     if not found:
         raise InvalidError("documents-none", files=", ".join(files)[:200])
     return found
@@ -105,7 +116,11 @@ def _draw(session: Session, results: list[Any], dry: bool) -> None:
 
 
 def _value(value: Any) -> str:
-    return "–" if value is None else one_line(value if isinstance(value, str) else to_json(value)).strip()
+    """A value on one line, cut where it is long."""
+    if value is None:
+        return "–"
+    shown = one_line(value if isinstance(value, str) else to_line(value)).strip()
+    return shown if len(shown) <= _MOST_OF_A_VALUE else f"{shown[: _MOST_OF_A_VALUE - 1]}…"
 
 
 def _list(session: Session, documents: list[Any]) -> None:

@@ -28,7 +28,15 @@ def _written(matched: re.Match[str]) -> str:
 
 def to_json(data: Any) -> str:
     """JSON for people and programs: real letters, but nothing that a terminal obeys."""
-    text = json.dumps(data, ensure_ascii=False, indent=2)
+    return _escaped(json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def to_line(data: Any) -> str:
+    """The same on one line."""
+    return _escaped(json.dumps(data, ensure_ascii=False))
+
+
+def _escaped(text: str) -> str:
     return _UNSAFE.sub(lambda matched: f"\\u{ord(matched[0]):04x}", text)
 
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from steelyard.cli import page, table
+from steelyard.cli import page
 from steelyard.cli.amounts import amounts
+from steelyard.cli.documents import KINDS, Source, placed, read
 from steelyard.cli.session import Session
 from steelyard.model.errors import InvalidError
 
@@ -47,7 +48,7 @@ def submit(
     if file:
         if words:
             raise InvalidError("argument-conflict", first="--file", second=words[0][:60])
-        documents = _read(file)
+        sources = _read(file)
     else:
         requests = {"cpu": cpu, "memory": memory, "gpu": gpu, "npu": npu}
         role = _role(words[1:], requests, count, flavor, cluster, env, image, port)
@@ -55,12 +56,12 @@ def submit(
             "queue": queue, "priorityClass": priority, "template": template, "timeLimit": time_limit,
             "hold": hold or None,
         }  # fmt: skip
-        documents = [_document(words[0] if words else None, namespace, kind, role, options)]
+        sources = [Source("", 0, _document(words[0] if words else None, namespace, kind, role, options))]
     if dry_run:
-        return _try(session, documents)
-    if key is not None and len(documents) > 1:
+        return _try(session, sources)
+    if key is not None and len(sources) > 1:
         raise InvalidError("argument-conflict", first="--key", second="--file")
-    return _submit(session, documents, key, wait, timeout)
+    return _submit(session, sources, key, wait, timeout)
 
 
 def _document(
@@ -106,21 +107,23 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _read(files: list[str]) -> list[dict[str, Any]]:
-    read = table.load("steelyard.client.documents:read_documents")
-    found = [document for path in files for document in read(path)]
-    if not found:
-        raise InvalidError("documents-none", files=", ".join(files)[:200])
-    return found
+def _read(files: list[str]) -> list[Source]:
+    """The workloads of files. Raises InvalidError for a document that is declared, not submitted."""
+    sources = read(files)
+    for source in sources:
+        if source.kind in KINDS:
+            raise InvalidError(
+                "document-is-declared", kind=source.kind, file=source.file, number=source.number
+            )
+    return sources
 
 
-def _try(session: Session, documents: list[dict[str, Any]]) -> int:
-    answers = [session.client.submit(document, dry_run=True) for document in documents]
+def _try(session: Session, sources: list[Source]) -> int:
+    answers = [_send(session, source, dry_run=True) for source in sources]
 
     def draw() -> None:
-        for document, answer in zip(documents, answers, strict=True):
-            name = (document.get("metadata") or {}).get("name")
-            session.say("cli.submit.would", name=str(name), decision=answer["would"])
+        for source, answer in zip(sources, answers, strict=True):
+            session.say("cli.submit.would", name=str(source.name), decision=answer["would"])
             for reason in answer.get("reasons") or ():
                 session.line(f"  - {session.reason(reason)}")
 
@@ -128,12 +131,20 @@ def _try(session: Session, documents: list[dict[str, Any]]) -> int:
     return max(_WOULD.get(answer["would"], 1) for answer in answers)
 
 
+def _send(session: Session, source: Source, **options: Any) -> dict[str, Any]:
+    """Submits one; an error names the file that it stands in."""
+    if not source.file:
+        return session.client.submit(source.document, **options)
+    with placed([source]):
+        return session.client.submit(source.document, **options)
+
+
 def _submit(
-    session: Session, documents: list[dict[str, Any]], key: str | None, wait: bool, timeout: int | None
+    session: Session, sources: list[Source], key: str | None, wait: bool, timeout: int | None
 ) -> int:
     views = []
-    for document in documents:
-        view = session.client.submit(document, key=key)
+    for source in sources:
+        view = _send(session, source, key=key)
         views.append(view)
         if session.output in (None, "table"):
             asked = amounts(session, view.get("requested"))

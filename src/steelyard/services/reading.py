@@ -25,7 +25,10 @@ class DocumentReader(Reader):
 
     def name(self, key: str) -> str:
         """A required object name: `[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?`."""
-        return check_name(self._left.pop(key, None), self.at(key))
+        raw = self.take(key)
+        if raw is None:
+            self.missing(key)
+        return check_name(raw, self.at(key))
 
     def optional_name(self, key: str) -> str | None:
         """An object name, or None where the key is not given or null."""
@@ -42,11 +45,11 @@ class DocumentReader(Reader):
 
     def amount(self, key: str, resource: str, default: int | None = None) -> int:
         """A quantity in the resource's unit, zero allowed."""
-        raw = self._left.pop(key, None)
+        raw = self.take(key)
         if raw is None and default is not None:
             return default
         if raw is None:
-            raise InvalidError("field-missing", path=self.at(key))
+            self.missing(key)
         return read_amount(raw, resource, self.at(key))
 
     def optional_amount(self, key: str, resource: str) -> int | None:
@@ -55,7 +58,7 @@ class DocumentReader(Reader):
 
     def span(self, key: str, default: int | None, *, longest: int) -> int | None:
         """A positive duration in µs, at most `longest`; the default where the key is not given or null."""
-        raw = self._left.pop(key, None)
+        raw = self.take(key)
         if raw is None:
             return default
         value = self._within(key, lambda: parse_duration(raw))
@@ -65,7 +68,7 @@ class DocumentReader(Reader):
 
     def reader(self, key: str) -> DocumentReader:
         """The mapping below a key; an empty one where the key is not given or null."""
-        raw = self._left.pop(key, None)
+        raw = self.take(key)
         return DocumentReader({} if raw is None else raw, self.at(key))
 
     def readers(self, key: str, limit: int = MAX_ITEMS) -> list[DocumentReader]:

@@ -82,9 +82,9 @@ def check_template_body(raw: object, path: str) -> None:
     """A template's spec: a part of a workload's spec, so only its outline is checked here; what comes of
     it is checked with each workload. Raises InvalidError."""
     reader = DocumentReader(raw, path)
-    for key in reader.left():
-        if key not in _KEYS or key == "template":
-            raise InvalidError("field-unknown", path=reader.at(shown(key)))
+    for key in _KEYS - {"template"}:
+        reader.take(key)
+    reader.finish()
 
 
 def _template(raw: object, lookup: TemplateLookup) -> tuple[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, NoReturn, TypeVar
 
 from steelyard.model.errors import InvalidError
@@ -21,6 +22,7 @@ class Reader:
         if not isinstance(raw, dict) or any(not isinstance(key, str) for key in raw):
             raise InvalidError("field-invalid", path=path, expected="mapping")
         self._left: dict[str, Any] = dict(raw)
+        self._known: set[str] = set()  # keys that were asked for: what a misspelt one may have meant
         self.path = path
 
     def at(self, key: str) -> str:
@@ -29,6 +31,7 @@ class Reader:
 
     def has(self, key: str) -> bool:
         """Whether the key was given and not yet taken."""
+        self._known.add(key)
         return key in self._left
 
     def left(self) -> tuple[str, ...]:
@@ -37,28 +40,29 @@ class Reader:
 
     def take(self, key: str, default: object = None) -> Any:
         """The raw value; the caller checks it."""
+        self._known.add(key)
         return self._left.pop(key, default)
 
     def text(self, key: str, default: str | None = None, *, limit: int = MAX_TEXT) -> str:
         """A text that is not empty and not longer than `limit`. Without a default it is required."""
-        if key not in self._left and default is not None:
+        if not self.has(key) and default is not None:
             return default
-        value = self._left.pop(key, None)
+        value = self.take(key)
         if value is None:
-            raise InvalidError("field-missing", path=self.at(key))
+            self.missing(key)
         if not isinstance(value, str) or not value or len(value) > limit or not value.isprintable():
             raise InvalidError("field-invalid", path=self.at(key), expected="text")
         return value
 
     def optional_text(self, key: str, *, limit: int = MAX_TEXT) -> str | None:
         """A text, or None where the key is not given."""
-        return self.text(key, limit=limit) if key in self._left else None
+        return self.text(key, limit=limit) if self.has(key) else None
 
     def integer(self, key: str, default: int | None, *, low: int, high: int) -> int:
         """A whole number in [low, high]."""
-        value = self._left.pop(key, default)
+        value = self.take(key, default)
         if value is None:
-            raise InvalidError("field-missing", path=self.at(key))
+            self.missing(key)
         if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidError("field-invalid", path=self.at(key), expected="whole number")
         if not low <= value <= high:
@@ -67,16 +71,16 @@ class Reader:
 
     def flag(self, key: str) -> bool:
         """true or false; false where the key is not given."""
-        value = self._left.pop(key, False)
+        value = self.take(key, False)
         if not isinstance(value, bool):
             raise InvalidError("field-invalid", path=self.at(key), expected="true or false")
         return value
 
     def quantity(self, key: str, resource: str, default: object = None) -> int:
         """A positive quantity in the resource's unit (`model.units`)."""
-        raw = self._left.pop(key, default)
+        raw = self.take(key, default)
         if raw is None:
-            raise InvalidError("field-missing", path=self.at(key))
+            self.missing(key)
         value = self._within(key, lambda: parse_quantity(resource, raw))
         if value <= 0:
             raise InvalidError("field-invalid", path=self.at(key), expected="positive quantity")
@@ -84,15 +88,15 @@ class Reader:
 
     def duration(self, key: str, default: int) -> int:
         """µs; zero is allowed."""
-        return default if key not in self._left else self._within(key, lambda: self._duration(key))
+        return default if not self.has(key) else self._within(key, lambda: self._duration(key))
 
     def optional_duration(self, key: str) -> int | None:
         """µs, or None where the key is not given."""
-        return self.duration(key, 0) if key in self._left else None
+        return self.duration(key, 0) if self.has(key) else None
 
     def items(self, key: str, limit: int) -> list[tuple[Any, str]]:
         """The entries of a list with their paths; empty where the key is not given."""
-        value = self._left.pop(key, None)
+        value = self.take(key)
         if value is None:
             return []
         if not isinstance(value, list):
@@ -107,12 +111,22 @@ class Reader:
             self.refuse(key)
 
     def refuse(self, key: str) -> NoReturn:
-        """Raises InvalidError for a key that means nothing here."""
+        """Raises InvalidError for a key that means nothing here, with the known one that it resembles."""
         shown = "".join(character if character.isprintable() else "?" for character in key[:60])
+        near = get_close_matches(key[:60], sorted(self._known), 1, 0.7)
+        if near:
+            raise InvalidError("field-unknown", path=self.at(shown), near=near[0])
         raise InvalidError("field-unknown", path=self.at(shown))
 
+    def missing(self, key: str) -> NoReturn:
+        """Raises InvalidError for a key that is needed: of one that seems misspelt, names that one."""
+        given = get_close_matches(key, [name for name in self._left if len(name) <= 60], 1, 0.75)
+        if given:
+            self.refuse(given[0])
+        raise InvalidError("field-missing", path=self.at(key))
+
     def _duration(self, key: str) -> int:
-        value = self._left.pop(key)
+        value = self.take(key)
         if (isinstance(value, int) and not isinstance(value, bool) and value == 0) or (
             isinstance(value, str) and value.strip() in _ZERO
         ):
