@@ -73,7 +73,7 @@ class House:
     def close(self) -> None:
         """Stop the loops, flush, let go. Running work goes on."""
         self.loop.close()
-        self.services.logins.close()
+        self.services.attempts.close()
         self.store.close()
 
 

@@ -18,6 +18,7 @@ from steelyard.model.errors import (
 )
 from steelyard.model.organisation import Principal
 from steelyard.model.units import HOUR, SECOND
+from steelyard.services.attempts import RefusedAttempts
 from steelyard.services.sessions import (
     SESSION_LIFE,
     Logins,
@@ -42,7 +43,8 @@ class House:
         self.store = store
         self.seconds = 0.0
         self.principals = Principals(store, lambda: self.seconds)
-        self.logins = Logins(store)
+        self.attempts = RefusedAttempts(store)
+        self.logins = Logins(store, self.attempts)
         self.admin_password = first_start(store) or ""
         self.ann_password = create_user(store, SYSTEM, "ann").password
 
@@ -57,7 +59,7 @@ class House:
 def house(store: Store) -> Iterator[House]:
     made = House(store)
     yield made
-    made.logins.close()
+    made.attempts.close()
 
 
 def test_the_first_start_makes_one_administrator_and_the_next_none(house: House) -> None:
@@ -211,6 +213,6 @@ def test_refused_logins_leave_a_bounded_number_of_leaves(house: House) -> None:
     for _ in range(14):
         with pytest.raises(UnauthenticatedError):
             house.logins.login("ann", "wrong-password")
-    house.logins.close()
+    house.attempts.close()
     with house.store.read() as view:
         assert log_size(view) == before + 10

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from steelyard.engines.port import Engine
 from steelyard.evidence.leaf import Origin
 from steelyard.locale import negotiate
+from steelyard.services.attempts import RefusedAttempts
 from steelyard.services.sessions import Logins, Principals
 from steelyard.services.workloads import Desk
 from steelyard.store.store import Store
@@ -23,6 +24,7 @@ class Services:
     store: Store
     principals: Principals
     logins: Logins
+    attempts: RefusedAttempts
     desk: Desk | None = None
     engines: Mapping[str, Engine] = field(default_factory=dict)
     signer: Any = None  # the log's signing key
@@ -37,7 +39,8 @@ class Services:
     @staticmethod
     def over(store: Store, **more: Any) -> Services:
         """Services of a store, with what signs in and the rest as given."""
-        return Services(store, Principals(store), Logins(store), **more)
+        attempts = RefusedAttempts(store)
+        return Services(store, Principals(store), Logins(store, attempts), attempts, **more)
 
 
 def services_of(request: Request) -> Services:

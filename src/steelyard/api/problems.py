@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from steelyard.api.context import language_of, request_id_of
+from steelyard.api.context import language_of, origin_of, request_id_of, services_of
 from steelyard.locale import error_text, problem_title, reason_text
 from steelyard.model.errors import (
     ConflictError,
@@ -24,6 +24,7 @@ from steelyard.model.errors import (
     UnavailableError,
 )
 from steelyard.services.reasons import reason_view
+from steelyard.services.sessions import Identified
 
 MEDIA_TYPE = "application/problem+json"
 STATUS: dict[type[SteelyardError], int] = {
@@ -86,7 +87,24 @@ def install(app: FastAPI) -> None:
 
 def _steelyard(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SteelyardError)
+    _note(request, error)
     return answer(request, error)
+
+
+def _note(request: Request, error: SteelyardError) -> None:
+    """Who tried what it may not stands in the audit."""
+    who = getattr(request.state, "identified", None)
+    if not isinstance(who, Identified):
+        return
+    route = getattr(request.scope.get("route"), "path", "")
+    services_of(request).attempts.access(
+        who.principal,
+        error,
+        origin_of(request),
+        method=request.method,
+        route=route,
+        named=request.path_params,
+    )
 
 
 def _validation(request: Request, error: Exception) -> JSONResponse:

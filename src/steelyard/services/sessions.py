@@ -5,18 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from steelyard.evidence.leaf import Origin, Sequenced
-from steelyard.identity.actor import SYSTEM, actor_of
+from steelyard.identity.actor import actor_of
 from steelyard.identity.authorise import authorise, scope
 from steelyard.identity.passwords import verify_password
 from steelyard.identity.tokens import CredentialKind, digest, new_secret, well_formed
 from steelyard.model.errors import InvalidError, NotFoundError, UnauthenticatedError
 from steelyard.model.ids import render
 from steelyard.model.organisation import Principal, Verb
-from steelyard.model.units import DAY, HOUR, MINUTE
+from steelyard.model.units import DAY, HOUR
+from steelyard.services.attempts import RefusedAttempts
 from steelyard.services.users import account_row, again_when_stale, touch
 from steelyard.store import accounts as rows
 from steelyard.store import tables as t
@@ -30,7 +30,6 @@ MAX_TOKEN_LIFE = 3660 * DAY
 MAX_TOKEN_NAME = 100
 CACHE_SECONDS = 1.0
 MAX_CACHED = 10_000
-MAX_REFUSED_LEAVES = 10  # a minute and account
 _ACCESS_KINDS = frozenset({"user", "binding"})
 
 
@@ -123,11 +122,9 @@ class Principals:
 class Logins:
     """Signing in with a password. Refused attempts on a known account leave a leaf, a few a minute."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, attempts: RefusedAttempts) -> None:
         self._store = store
-        self._lock = threading.Lock()
-        self._refused: dict[int, tuple[int, int]] = {}
-        self._notes = ThreadPoolExecutor(1, thread_name_prefix="refused-logins")
+        self._attempts = attempts
 
     def login(self, name: str, password: str, *, origin: Origin | None = None) -> Issued:
         """A session of 12 hours. Raises UnauthenticatedError `login-refused`, whatever the cause."""
@@ -137,7 +134,7 @@ class Logins:
         fits = verify_password(stored, password)
         if account is None or not fits or account.disabled:
             if account is not None:
-                self._note(name, account.id, origin)
+                self._attempts.sign_in(account.name, origin)
             raise UnauthenticatedError("login-refused")
         return again_when_stale(name, lambda: self._open(name, origin))
 
@@ -152,27 +149,6 @@ class Logins:
         issued = _issue(unit, self._store, account, CredentialKind.SESSION, None, expires, origin)
         self._store.writer.write(unit)
         return issued
-
-    def close(self) -> None:
-        """Write what is still to be noted. To be called before the store is closed."""
-        self._notes.shutdown()
-
-    def _note(self, name: str, number: int, origin: Origin | None) -> None:
-        minute = self._store.now() // MINUTE
-        with self._lock:
-            since, count = self._refused.get(number, (minute, 0))
-            count = count + 1 if since == minute else 1
-            self._refused[number] = (minute, count)
-        if count <= MAX_REFUSED_LEAVES:
-            # Not waited for: the time it takes must not tell that the account is there.
-            self._notes.submit(again_when_stale, name, lambda: self._write_note(name, count, origin))
-
-    def _write_note(self, name: str, count: int, origin: Origin | None) -> None:
-        with self._store.read() as view:
-            account = account_row(view, name)
-        unit = Unit(actor_of(SYSTEM))
-        touch(unit, account, "session.refused", origin=origin, outcome="refused", extra={"count": count})
-        self._store.writer.write(unit)
 
 
 def logout(store: Store, who: Identified, *, origin: Origin | None = None) -> None:

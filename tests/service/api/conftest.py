@@ -70,4 +70,4 @@ class ApiHouse:
 def house(store: Store) -> Iterator[ApiHouse]:
     made = ApiHouse(store)
     yield made
-    made.services.logins.close()
+    made.services.attempts.close()

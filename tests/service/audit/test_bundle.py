@@ -217,7 +217,7 @@ def test_the_api_hands_out_usage_checkpoint_proof_and_bundle(
     with tarfile.open(fileobj=io.BytesIO(packed.content)) as archive:
         archive.extractall(tmp_path / "bundle", filter="data")
     assert verify(tmp_path / "bundle", "--key", shown["key"]["fingerprint"])[0] == 0
-    services.logins.close()
+    services.attempts.close()
 
 
 def test_bundles_are_for_auditors(house: House, signer: LogSigner) -> None:

@@ -77,7 +77,7 @@ class House:
 def house(desk: Desk) -> Iterator[House]:
     made = House(desk)
     yield made
-    made.services.logins.close()
+    made.services.attempts.close()
 
 
 def events(text: str) -> list[tuple[str, str]]:
