@@ -140,7 +140,8 @@ class Keeper:
             self.unsettled[record.id] = record
 
     def _decide(self, record: Record) -> None:
-        self.provision(record)
+        self.make_notes(record)
+        self.make_work(record)
         lock = self._try_lock(record)
         self._refresh(record)
         if lock is None:
@@ -161,8 +162,14 @@ class Keeper:
             os.close(lock)
             self.to_fork.append(record)
 
-    def provision(self, record: Record) -> None:
-        """Makes a member's folders. Raises OSError."""
+    def make_notes(self, record: Record) -> None:
+        """Makes the folder of a member's notes. Raises OSError."""
+        folder = self.layout.notes(record.id)
+        if not is_real_folder(folder):
+            os.mkdir(folder, 0o700)
+
+    def make_work(self, record: Record) -> None:
+        """Makes a member's work folder, which keeps its attempt's id from being used anew. Raises OSError."""
         attempt = record.attempt["attempt"]
         over = self.layout.attempt_work(attempt)
         work = self.layout.member_work(attempt, record.id)
@@ -170,13 +177,17 @@ class Keeper:
             os.mkdir(over, 0o700)
             places = {environment.place(member): member["member"] for member in record.attempt["members"]}
             write_json(os.path.join(over, "members.json"), places)
-        for folder in (self.layout.notes(record.id), work):
-            if not is_real_folder(folder):
-                os.mkdir(folder, 0o700)
-        if record.exit is None:
-            for name in ("tmp", "artifacts"):
-                with suppress(FileExistsError):
-                    os.mkdir(os.path.join(work, name), 0o700)
+        if not is_real_folder(work):
+            os.mkdir(work, 0o700)
+
+    def provision(self, record: Record) -> None:
+        """Makes what a member needs to start. Only under its lock: one that ended and was cleared while we
+        did not look must not be given its temporary files again. Raises OSError."""
+        self.make_work(record)
+        work = self.layout.member_work(record.attempt["attempt"], record.id)
+        for name in ("tmp", "artifacts"):
+            with suppress(FileExistsError):
+                os.mkdir(os.path.join(work, name), 0o700)
 
     def _try_lock(self, record: Record) -> int | None:
         fd = os.open(
@@ -194,11 +205,16 @@ class Keeper:
 
     def _start_shim(self, record: Record) -> None:
         try:
-            self.provision(record)
+            self.make_notes(record)
             lock = self._try_lock(record)
             if lock is None:
                 self.unsettled[record.id] = record
                 return
+            try:
+                self.provision(record)
+            except OSError:
+                os.close(lock)
+                raise
             self._fork(record, lock, sweep=None)
         except OSError as failed:  # disk full, no processes left: nothing was executed, so try again
             log(f"{record.id}: not started yet: {failed}")

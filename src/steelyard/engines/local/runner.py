@@ -119,7 +119,7 @@ class Runner:
         for record in self._ours(install, request["attempts"]):
             if record.phase == ENDED:
                 continue
-            self.keeper.provision(record)
+            self.keeper.make_notes(record)
             path = self.layout.notes(record.id, "stop.json")
             ends = time.time_ns() // 1000 + request["grace"]
             before = read_json(path)
