@@ -271,7 +271,9 @@ def _check_usage(before: Snapshot, after: Snapshot) -> None:
     fresh = recomputed(after)
     for name, tree in after.trees.items():
         assert without_zeros(after.usage[name]) == without_zeros(fresh[name])
+        # what stops already goes away, also when the hold that it stopped for has vanished since
         ending = {victim for hold in after.holds.values() for victim in hold.victims}
+        ending |= {attempt for attempt, run in after.running.items() if run.stopping}
         staying = {attempt: run for attempt, run in after.running.items() if attempt not in ending}
         settled = recomputed(replace(after, running=staying))[name]
         earlier = before.usage.get(name, {})
