@@ -345,7 +345,6 @@ workload = Table(
     _text("spec_json", False),
     _int("submitted_at", False),
     _int("finished_at"),
-    _int("submit_seq"),
     _int("cancel_requested_at"),
     _str("cancel_reason"),
     _int("version", False),
@@ -440,6 +439,9 @@ allocation = Table(
     _str("quota_basis", False),
     _str("lender"),
     Index("allocation_attempt", "attempt_id"),
+    Index(
+        "allocation_open", "device_id", sqlite_where=text("t1 IS NULL"), postgresql_where=text("t1 IS NULL")
+    ),
 )
 shape_reason = Table(
     "shape_reason",
@@ -451,6 +453,9 @@ shape_reason = Table(
     _text("reasons_json", False),
     _flag("approximate"),
     PrimaryKeyConstraint("shape_id", "t0"),
+    Index(
+        "shape_reason_open", "shape_id", sqlite_where=text("t1 IS NULL"), postgresql_where=text("t1 IS NULL")
+    ),
 )
 wait_slice = Table(
     "wait_slice",
