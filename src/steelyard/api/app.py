@@ -66,6 +66,7 @@ def create_app(services: Services, *, more: list[APIRouter] | None = None) -> Fa
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        responses=problems.DESCRIBED,
         redirect_slashes=False,  # a path is known or it is not
         lifespan=_lifespan(services.threads),
     )
@@ -75,7 +76,7 @@ def create_app(services: Services, *, more: list[APIRouter] | None = None) -> Fa
         app.include_router(router)
     for router in [*ROUTERS, *(more or [])]:
         app.include_router(router, dependencies=[Depends(identify)])
-    app.add_middleware(Edge, new_id=partial(_request_id, services))
+    app.add_middleware(Edge, new_id=partial(_request_id, services), identify=identify)
     return app
 
 

@@ -45,7 +45,7 @@ def checkpoint(who: PrincipalDep, services: ServicesDep) -> dict[str, Any]:
     return audit.newest(services.store, who, services.signer)
 
 
-@router.get("/proof/{seq}")
+@router.get("/proof/{seq}", response_class=PlainTextResponse)
 def proof(seq: Seq, who: PrincipalDep, services: ServicesDep) -> PlainTextResponse:
     """Inclusion proof of a leaf (C2SP tlog-proof)."""
     return PlainTextResponse(audit.proof(services.store, who, seq, services.signer))
@@ -68,7 +68,7 @@ def checks(who: PrincipalDep, services: ServicesDep) -> dict[str, Any]:
     return run_checks(services.store, who)
 
 
-@router.post("/bundle")
+@router.post("/bundle", response_class=Response, responses={200: {"content": {"application/x-tar": {}}}})
 def bundle(who: PrincipalDep, services: ServicesDep, body: WindowBody | None = None) -> Response:
     """An evidence bundle as a tar file, signed with the log's key."""
     audit.authorise_audit(who)

@@ -7,15 +7,16 @@ from typing import Any, NoReturn
 
 from steelyard.model.errors import InvalidError
 
+MAX_SMALL_BODY = 64 * 1024
 MAX_BODY = 1024 * 1024
 MAX_APPLY_BODY = 10 * 1024 * 1024
 MAX_DEPTH = 64
-LARGE_PATHS = frozenset({"/v1/objects:apply"})
+_OF_PATH = {"/v1/objects:apply": MAX_APPLY_BODY, "/v1/sessions": MAX_SMALL_BODY}
 
 
 def largest(path: str) -> int:
-    """How many bytes a request to this path may carry."""
-    return MAX_APPLY_BODY if path in LARGE_PATHS else MAX_BODY
+    """How many bytes a request to this path may carry. What answers without a credential takes few."""
+    return _OF_PATH.get(path, MAX_BODY)
 
 
 def check_json(data: bytes) -> None:

@@ -11,21 +11,24 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from steelyard.api import problems
-from steelyard.api.bodies import check_json, largest
-from steelyard.model.errors import InvalidError
+from steelyard.api.bodies import MAX_SMALL_BODY, check_json, largest
+from steelyard.model.errors import InvalidError, SteelyardError
 
 REQUEST_ID = "steelyard.request_id"
 BODY_DIGEST = "steelyard.body_digest"
-_SMALL = 64 * 1024
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Edge:
-    """ASGI middleware around the whole app. `new_id` renders a request id."""
+    """ASGI middleware around the whole app. `new_id` renders a request id; `identify` raises
+    UnauthenticatedError for a request without a credential that holds."""
 
-    def __init__(self, app: ASGIApp, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, app: ASGIApp, new_id: Callable[[], str], identify: Callable[[Request], object]
+    ) -> None:
         self._app = app
         self._new_id = new_id
+        self._identify = identify
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -36,11 +39,31 @@ class Edge:
         sending = _with_headers(send, scope[REQUEST_ID])
         try:
             if scope["method"] not in _SAFE:
-                receive = await _checked_body(scope, receive)
-        except InvalidError as error:
+                receive = await self._checked_body(scope, receive)
+        except SteelyardError as error:
             await problems.answer(Request(scope), error)(scope, receive, sending)
             return
         await self._app(scope, receive, sending)
+
+    async def _checked_body(self, scope: Scope, receive: Receive) -> Receive:
+        """Reads the body whole, checks it, and hands it on. A large one is taken only of somebody who is
+        known. Raises InvalidError, UnauthenticatedError."""
+        headers = Headers(scope=scope)
+        most = largest(scope["path"])
+        declared = headers.get("content-length", "")
+        size = int(declared) if declared.isdecimal() else most
+        if size > most:
+            raise InvalidError("body-too-large", most=most)
+        if size > MAX_SMALL_BODY:
+            await anyio.to_thread.run_sync(self._identify, Request(scope))
+        body = await _read(receive, most)
+        scope[BODY_DIGEST] = sha256(body).hexdigest()
+        if body and "json" in headers.get("content-type", "json"):
+            if len(body) <= MAX_SMALL_BODY:
+                check_json(body)
+            else:
+                await anyio.to_thread.run_sync(check_json, body)
+        return _replayed(body, receive)
 
 
 def _with_headers(send: Send, request_id: str) -> Send:
@@ -53,23 +76,6 @@ def _with_headers(send: Send, request_id: str) -> Send:
         await send(message)
 
     return sending
-
-
-async def _checked_body(scope: Scope, receive: Receive) -> Receive:
-    """Reads the body whole, checks it, and hands it on. Raises InvalidError."""
-    headers = Headers(scope=scope)
-    most = largest(scope["path"])
-    declared = headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > most:
-        raise InvalidError("body-too-large", most=most)
-    body = await _read(receive, most)
-    scope[BODY_DIGEST] = sha256(body).hexdigest()
-    if body and "json" in headers.get("content-type", "json"):
-        if len(body) <= _SMALL:
-            check_json(body)
-        else:
-            await anyio.to_thread.run_sync(check_json, body)
-    return _replayed(body, receive)
 
 
 async def _read(receive: Receive, most: int) -> bytes:

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query
 from steelyard.api.auth import PrincipalDep
 from steelyard.api.context import ServicesDep
 from steelyard.api.paging import PageDep, paged
-from steelyard.model.ids import parse
 from steelyard.model.resources import DeviceClass
 from steelyard.services import inventory
 
@@ -45,7 +44,7 @@ def summary(who: PrincipalDep, services: ServicesDep) -> dict[str, Any]:
     return inventory.summary_page(services.store, who)
 
 
-@router.get("/devices/{device_id}")
+@router.get("/devices/{device_id:path}")
 def device(device_id: str, who: PrincipalDep, services: ServicesDep) -> dict[str, Any]:
-    """A device with its facts, pools and availability over time."""
-    return inventory.show_device(services.store, who, parse("device", device_id))
+    """A device with its facts, pools and availability over time, by its id, UID or CLUSTER/UID."""
+    return inventory.show_device(services.store, who, device_id)

@@ -47,7 +47,7 @@ def chunk(
 ) -> dict[str, Any]:
     """Bytes of standard output and error as they were written, in base64. `end`: no more will come."""
     found = _member(services, who, workload_id, member)
-    return chunk_view(found, offset, read_chunk(services.engines.get, found, offset, limit))
+    return chunk_view(found, read_chunk(services.engines.get, found, offset, limit))
 
 
 @router.get("/stream", response_class=StreamingResponse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import structlog
@@ -40,6 +41,36 @@ _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 _OF_STATUS = {404: "route-unknown", 405: "method-not-allowed", 413: "body-too-large"}
 #: Errors of a status of their own.
 _STATUS_OF_CODE = {"body-too-large": 413}
+#: What every route may answer with, for the OpenAPI description.
+DESCRIBED: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A problem (RFC 9457)",
+        "content": {
+            MEDIA_TYPE: {
+                "schema": {
+                    "type": "object",
+                    "title": "Problem",
+                    "required": ["type", "title", "status", "detail", "code", "params", "request_id"],
+                    "properties": {
+                        "type": {"type": "string", "description": "urn:steelyard:error:CODE"},
+                        "title": {"type": "string"},
+                        "status": {"type": "integer"},
+                        "detail": {"type": "string", "description": "A sentence by Accept-Language"},
+                        "code": {"type": "string"},
+                        "params": {"type": "object"},
+                        "request_id": {"type": "string"},
+                        "reasons": {"type": "array", "items": {"type": "object"}},
+                        "refusal": {"type": "string", "description": "Id of the record of a refusal"},
+                    },
+                }
+            }
+        },
+    }
+}
+#: A route that makes something answers 200 instead when it is a dry run.
+DRY_RUN: dict[int | str, dict[str, Any]] = {200: {"description": "What a dry run would do"}}
+_CHOICES = frozenset({"enum", "literal_error"})
+_QUOTED = re.compile(r"'([^']*)'")
 _log = structlog.get_logger("steelyard.api")
 
 
@@ -111,15 +142,30 @@ def _validation(request: Request, error: Exception) -> JSONResponse:
     """The first thing that pydantic found, without what was given (it may be long or secret)."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
+    if first["type"] in _CHOICES and first["loc"][0] == "query":
+        return answer(request, _not_a_choice(error, str(first["loc"][1])))
     path = ".".join(str(part) for part in first["loc"] if part != "body")[:200]
     return answer(request, InvalidError("request-invalid", path=path, problem=str(first["type"])[:60]))
+
+
+def _not_a_choice(error: RequestValidationError, name: str) -> InvalidError:
+    """A query parameter that is none of a closed list, with the list (several where types are united)."""
+    told = [
+        str(one.get("ctx", {}).get("expected", ""))
+        for one in error.errors()
+        if one["type"] in _CHOICES and one["loc"][:2] == ("query", name)
+    ]
+    expected = dict.fromkeys(_QUOTED.findall(" ".join(told)))
+    return InvalidError("field-invalid", path=name, expected=" | ".join(expected))
 
 
 def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     code = _OF_STATUS.get(error.status_code, "request-failed")
     lang, request_id = language_of(request), request_id_of(request)
-    return problem(code, {}, error.status_code, lang, request_id)
+    told = problem(code, {}, error.status_code, lang, request_id)
+    told.headers.update(error.headers or {})
+    return told
 
 
 def _unforeseen(request: Request, error: Exception) -> JSONResponse:

@@ -8,10 +8,11 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from steelyard.api.auth import PrincipalDep
+from steelyard.api.auth import IdentifiedDep, PrincipalDep
 from steelyard.api.context import OriginDep, ServicesDep
 from steelyard.api.idempotency import OnceDep, answer_once, json_answer
 from steelyard.api.paging import PageDep, cut
+from steelyard.identity.tokens import CredentialKind
 from steelyard.model.ids import parse, render
 from steelyard.model.units import parse_duration
 from steelyard.services import sessions
@@ -51,10 +52,10 @@ def list_tokens(who: PrincipalDep, services: ServicesDep, page: PageDep) -> dict
 
 @router.post("", status_code=201)
 def create_token(
-    body: NewToken, who: PrincipalDep, services: ServicesDep, origin: OriginDep, key: OnceDep
+    body: NewToken, who: IdentifiedDep, services: ServicesDep, origin: OriginDep, key: OnceDep
 ) -> Response:
     """A new token, whose secret is shown in this answer only: sent again under the same Idempotency-Key,
-    `token` is null."""
+    `token` is null. One that is asked for with a token ends with that token at the latest."""
 
     def record(unit: Unit, issued: Issued) -> None:
         if key is not None:
@@ -63,7 +64,14 @@ def create_token(
     def act() -> Response:
         life = None if body.expires_in is None else parse_duration(body.expires_in)
         issued = sessions.create_token(
-            services.store, who, body.name, user=body.user, expires_in=life, origin=origin, on_unit=record
+            services.store,
+            who.principal,
+            body.name,
+            user=body.user,
+            expires_in=life,
+            at_most=who.expires_at if who.kind is CredentialKind.TOKEN else None,
+            origin=origin,
+            on_unit=record,
         )
         return json_answer({**view(issued), "token": issued.secret}, 201)
 

@@ -12,6 +12,7 @@ from steelyard.api.auth import IdentifiedDep, PrincipalDep
 from steelyard.api.context import OriginDep, ServicesDep
 from steelyard.api.idempotency import OnceDep, answer_once, json_answer
 from steelyard.api.paging import PageDep, cut
+from steelyard.api.problems import DRY_RUN
 from steelyard.model.ids import render
 from steelyard.services import users
 from steelyard.services.users import Account
@@ -55,7 +56,7 @@ def list_users(who: PrincipalDep, services: ServicesDep, page: PageDep) -> dict[
     return cut(users.list_users(services.store, who), page, lambda account: account.name, view)
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, responses=DRY_RUN)
 def create_user(
     body: NewUser,
     who: PrincipalDep,

@@ -14,6 +14,7 @@ from steelyard.api.desk import DeskDep
 from steelyard.api.etag import IfMatchDep, etag
 from steelyard.api.idempotency import OnceDep, answer_once, json_answer
 from steelyard.api.paging import PageDep, paged
+from steelyard.api.problems import DRY_RUN
 from steelyard.api.texts import with_texts
 from steelyard.model.ids import parse
 from steelyard.model.lifecycle import Outcome, Phase
@@ -42,7 +43,7 @@ def _shown(view: dict[str, Any], lang: str, status: int = 200) -> Response:
     return json_answer(with_texts(view, lang), status, etag(view["version"]))
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, responses=DRY_RUN)
 def submit(
     document: Annotated[Any, Body(description="A Workload document: kind, metadata, spec")],
     who: PrincipalDep,

@@ -51,11 +51,11 @@ def read_chunk(engines: EngineLookup, member: Record, offset: int, limit: int) -
     return engine.logs(render("member", member["id"]), offset, limit)
 
 
-def chunk_view(member: Record, offset: int, chunk: LogChunk) -> dict[str, Any]:
-    """A chunk as JSON."""
+def chunk_view(member: Record, chunk: LogChunk) -> dict[str, Any]:
+    """A chunk as JSON. `offset` is where its data begin, also where it was asked for from the end."""
     return {
         "member": render("member", member["id"]),
-        "offset": offset,
+        "offset": chunk.next_offset - len(chunk.data),
         "next_offset": chunk.next_offset,
         "end": chunk.end,
         "data_base64": b64encode(chunk.data).decode(),

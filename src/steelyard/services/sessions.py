@@ -163,10 +163,12 @@ def create_token(
     *,
     user: str | None = None,
     expires_in: int | None = None,
+    at_most: int | None = None,
     origin: Origin | None = None,
     on_unit: OnIssued | None = None,
 ) -> Issued:
     """A token for oneself, or by an administrator for `user`. `expires_in` in µs, None: until revoked.
+    It ends at `at_most` (µs UTC) at the latest, if given: a token makes none that outlives it.
 
     Raises ForbiddenError, NotFoundError, InvalidError.
     """
@@ -182,7 +184,8 @@ def create_token(
         with store.read() as view:
             account = account_row(view, owner)
         unit = Unit(actor_of(principal))
-        expires = None if expires_in is None else store.now() + expires_in
+        ends = [at_most, None if expires_in is None else store.now() + expires_in]
+        expires = min((end for end in ends if end is not None), default=None)
         issued = _issue(unit, store, account, CredentialKind.TOKEN, name, expires, origin)
         if on_unit is not None:
             on_unit(unit, issued)

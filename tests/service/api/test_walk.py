@@ -82,7 +82,7 @@ TABLE: list[Row] = [
     ("GET /v1/inventory", "/v1/inventory", None, BOUND),
     ("GET /v1/inventory/summary", "/v1/inventory/summary", None, BOUND),
     (
-        "GET /v1/devices/{device_id}",
+        "GET /v1/devices/{device_id:path}",
         f"/v1/devices/{NO_WORKLOAD.replace('wl', 'dv')}",
         None,
         [404, 404, 404, 404, 404, 403],
