@@ -47,13 +47,18 @@ def headline(session: Session, view: Mapping[str, Any], now: int) -> str:
     place = (view.get("cluster") or "–") + session.simulated(view)
     if phase == "finished":
         code = "cli.show.succeeded" if outcome == "succeeded" else "cli.show.finished"
-        since, until = view.get("started_at"), view.get("finished_at")
-        ran = until - since if since is not None and until is not None else None
-        return session.text(code, outcome=outcome, ran=ran, cluster=place)
+        return session.text(code, outcome=outcome, ran=_spent(view, "running"), cluster=place)
     since = view.get("started_at") or view.get("placed_at") or view["submitted_at"]
-    return session.text(
-        "cli.show.goes-on", phase=phase, stage=view.get("sub_stage"), ran=now - since, cluster=place
-    )
+    spent = _spent(view, phase)
+    ran = now - since if spent is None else spent
+    return session.text("cli.show.goes-on", phase=phase, stage=view.get("sub_stage"), ran=ran, cluster=place)
+
+
+def _spent(view: Mapping[str, Any], state: str) -> int | None:
+    """Time of the newest attempt in a stage, µs, as its timeline shows it; None where it was not in it."""
+    attempt = max(view.get("attempts") or (), key=lambda one: one["number"], default=None)
+    tiles = [tile for tile in (attempt or {}).get("tiles") or () if tile["state"] == state]
+    return sum(tile["t1"] - tile["t0"] for tile in tiles) if tiles else None
 
 
 def _facts(session: Session, view: Mapping[str, Any]) -> None:

@@ -8,12 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from steelyard.cli.amounts import ORDER
+from steelyard.cli.choices import one_of
 from steelyard.cli.safe import one_line
 from steelyard.cli.session import Session
 from steelyard.locale.rendering import format_time
+from steelyard.model.resources import DeviceClass
 from steelyard.model.units import format_quantity
 
 Text = str | None
+All = Annotated[bool, typer.Option("--all")]
+_QUEUE_PARTS = ("nominal", "used", "available", "borrowing_limit", "lending_limit", "potential")
+_QUOTA_PARTS = ("hard", "used", "available", "on_exceed")
 
 
 def inventory(
@@ -27,6 +32,7 @@ def inventory(
     if summary:
         _summary(session)
         return
+    one_of(device_class, "--class", DeviceClass)
     nodes = session.client.inventory(**{"cluster": cluster, "class": device_class, "pool": pool})
     rows = [
         {**device, "node": node["name"], "cluster": node["cluster"]}
@@ -110,38 +116,41 @@ def device(session: Session, device: Annotated[str, typer.Argument(metavar="DEVI
     session.emit(found, draw)
 
 
-def queues(session: Session) -> None:
+def queues(session: Session, every: All = False) -> None:
     """The queue tree."""
-    _tree(session, session.client.queues())
+    _tree(session, session.client.queues(), every, _QUEUE_PARTS)
 
 
-def quotas(session: Session) -> None:
+def quotas(session: Session, every: All = False) -> None:
     """The organisation tree."""
-    _tree(session, session.client.quotas())
+    _tree(session, session.client.quotas(), every, _QUOTA_PARTS)
 
 
-def _tree(session: Session, nodes: list[dict[str, Any]]) -> None:
+def _tree(session: Session, nodes: list[dict[str, Any]], every: bool, parts: tuple[str, ...]) -> None:
     rows = []
     for depth, node in _ordered(nodes):
-        name = "  " * depth + node["name"]
         stopped = f" ({session.text('cli.queues.stopped')})" if node.get("stopped") else ""
-        shared = {"kind": node["kind"], "pending": node["pending"], "running": node["running"]}
-        limits = node["limits"] or [{"subject": None}]
-        for index, limit in enumerate(limits):
-            first = {"name": name + stopped, **shared} if index == 0 else {}
-            rows.append({**first, **limit})
+        shared = {"pending": node["pending"], "running": node["running"]}
+        shared |= {"name": "  " * depth + node["name"] + stopped, "kind": session.word("scope", node["kind"])}
+        limits = [limit for limit in node["limits"] if every or _bounds(limit)]
+        for index, limit in enumerate(limits or [{}]):
+            rows.append({**(shared if index == 0 else {}), **limit})
+    shown = ("name", "kind", "pending", "running", "subject")
     columns: list[Any] = [
-        ("cli.column.name", "name"),
-        ("cli.column.kind", lambda row: session.word("scope", row["kind"]) if row.get("kind") else ""),
-        ("cli.column.pending", "pending"),
-        ("cli.column.running", "running"),
-        ("cli.column.subject", "subject"),
-        *(
-            (f"cli.column.{part.replace('_', '-')}", _limit(part))
-            for part in ("nominal", "used", "available", "borrowing_limit", "lending_limit", "potential")
-        ),
+        *((f"cli.column.{part}", _or_blank(part)) for part in shown),
+        *((f"cli.column.{part.replace('_', '-')}", _limit(session, part)) for part in parts),
     ]
     session.emit(nodes, lambda: session.table(columns, rows))
+
+
+def _bounds(limit: Mapping[str, Any]) -> bool:
+    """Whether it says more than that a flavor is in use: a flavor without limits says no more."""
+    given = ("hard", "nominal", "borrowing_limit", "lending_limit")
+    return not limit["subject"].startswith("flavor/") or any(limit.get(part) is not None for part in given)
+
+
+def _or_blank(part: str) -> Any:
+    return lambda row: " " if row.get(part) is None else row[part]
 
 
 def _node(node: Mapping[str, Any]) -> str:
@@ -163,11 +172,15 @@ def _ordered(nodes: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
     return found
 
 
-def _limit(part: str) -> Any:
+def _limit(session: Session, part: str) -> Any:
     def shown(row: Mapping[str, Any]) -> str | None:
-        if row.get("subject") is None or row.get(part) is None:
-            return None
-        return format_quantity("memory" if row["subject"] == "memory" else "other", row[part])
+        subject, value = row.get("subject"), row.get(part)
+        if subject is None:
+            return " "
+        if value is None or part == "on_exceed":
+            return session.word("on-exceed", value if row.get("hard") is not None else None)
+        unit = row.get("class") or ("other" if subject.startswith("flavor/") else subject)
+        return format_quantity(unit, value)
 
     return shown
 

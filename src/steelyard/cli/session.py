@@ -86,6 +86,10 @@ class Session:
         """A verdict's sentence."""
         return one_line(locale.verdict_text(verdict, self.lang))
 
+    def cause(self, verdict: Mapping[str, Any]) -> str:
+        """The first sentence of a verdict: what happened."""
+        return one_line(locale.verdict_cause(verdict, self.lang))
+
     def simulated(self, record: Mapping[str, Any]) -> str:
         """The mark of what is simulated, with a space before it; empty for what is real."""
         return f" [{self.text('cli.simulated')}]" if record.get("simulated") else ""

@@ -9,9 +9,11 @@ import typer
 
 from steelyard.cli import page
 from steelyard.cli.amounts import amounts
+from steelyard.cli.choices import one_of
 from steelyard.cli.documents import KINDS, Source, placed, read
 from steelyard.cli.session import Session
 from steelyard.model.errors import InvalidError
+from steelyard.model.workloads import WorkloadKind
 
 Text = str | None
 _WOULD = {"start": 0, "wait": 0, "refuse": 3}
@@ -50,6 +52,7 @@ def submit(
             raise InvalidError("argument-conflict", first="--file", second=words[0][:60])
         sources = _read(file)
     else:
+        one_of(kind, "--kind", WorkloadKind)
         requests = {"cpu": cpu, "memory": memory, "gpu": gpu, "npu": npu}
         role = _role(words[1:], requests, count, flavor, cluster, env, image, port)
         options = {

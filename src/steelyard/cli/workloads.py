@@ -9,8 +9,11 @@ import typer
 
 from steelyard.cli import page
 from steelyard.cli.amounts import amounts
+from steelyard.cli.choices import one_of
 from steelyard.cli.session import Session
 from steelyard.locale.rendering import format_time
+from steelyard.model.lifecycle import Outcome, Phase
+from steelyard.model.workloads import WorkloadKind
 
 Workload = Annotated[str, typer.Argument(metavar="WORKLOAD")]
 Text = str | None
@@ -28,6 +31,9 @@ def list_workloads(
     limit: Annotated[int, typer.Option("--limit", metavar="N")] = 50,
 ) -> None:
     """The newest workloads."""
+    one_of(kind, "--kind", WorkloadKind)
+    one_of(phase, "--phase", Phase, "live")
+    one_of(outcome, "--outcome", Outcome)
     rows = session.client.workloads(
         max(limit, 1) + 1,
         project=project, namespace=namespace, kind=kind, phase=phase, outcome=outcome, queue=queue, q=name,
@@ -58,6 +64,8 @@ def state(session: Session, row: Mapping[str, Any]) -> str:
 
 
 def _why(session: Session, row: Mapping[str, Any]) -> str | None:
+    if row.get("verdict"):
+        return session.cause(row["verdict"])
     reason = row.get("first_reason")
     return session.word("why", reason["code"]) if reason else None
 

@@ -130,6 +130,7 @@ def host_node(
         model="host memory",
         facts={
             "total": fact(facts.memory, facts.memory_source),
+            "model": fact("host memory", facts.memory_source),
             "reserved": fact(reserve_memory, "cluster document", Provenance.DECLARED),
         },
     )

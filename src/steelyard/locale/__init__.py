@@ -6,7 +6,14 @@ Everywhere else there are codes and parameters. `text` makes the sentence of any
 
 from steelyard.locale.catalogue import LANGUAGES, codes, has, word
 from steelyard.locale.language import choose, negotiate
-from steelyard.locale.sentences import error_text, problem_title, reason_text, text, verdict_text
+from steelyard.locale.sentences import (
+    error_text,
+    problem_title,
+    reason_text,
+    text,
+    verdict_cause,
+    verdict_text,
+)
 
 __all__ = [
     "LANGUAGES",
@@ -18,6 +25,7 @@ __all__ = [
     "problem_title",
     "reason_text",
     "text",
+    "verdict_cause",
     "verdict_text",
     "word",
 ]

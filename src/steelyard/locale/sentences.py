@@ -87,15 +87,15 @@ def _holder(holder: Any, params: Params, lang: str) -> str:
     return text(code, fields, lang)
 
 
+def verdict_cause(verdict: Any, lang: str) -> str:
+    """Why an attempt failed, in one sentence."""
+    return _cause(_verdict(verdict), lang)
+
+
 def verdict_text(verdict: Any, lang: str) -> str:
     """Why an attempt failed, whose matter it is and what to do; a `Verdict` or the same as a mapping."""
-    names = ("stage", "code", "group", "responsible", "action", "confidence")
-    params: dict[str, Any] = {name: _get(verdict, name) for name in names}
-    for pointer in _get(verdict, "evidence") or ():
-        if matched := _POINTER.fullmatch(str(pointer)):
-            params.setdefault(matched[1], matched[2])
-    code = f"verdict.{params['code']}"
-    sentences = [text(code if catalogue.has(code) else "verdict.other", params, lang)]
+    params = _verdict(verdict)
+    sentences = [_cause(params, lang)]
     if params.get("said"):
         sentences.append(text("verdict.said", params, lang))
     sentences.append(text("verdict.whose", params, lang))
@@ -103,6 +103,20 @@ def verdict_text(verdict: Any, lang: str) -> str:
     if catalogue.has(action):
         sentences.append(text(action, params, lang))
     return _join(sentences, lang)
+
+
+def _cause(params: Params, lang: str) -> str:
+    code = f"verdict.{params['code']}"
+    return text(code if catalogue.has(code) else "verdict.other", params, lang)
+
+
+def _verdict(verdict: Any) -> dict[str, Any]:
+    names = ("stage", "code", "group", "responsible", "action", "confidence")
+    params: dict[str, Any] = {name: _get(verdict, name) for name in names}
+    for pointer in _get(verdict, "evidence") or ():
+        if matched := _POINTER.fullmatch(str(pointer)):
+            params.setdefault(matched[1], matched[2])
+    return params
 
 
 def _get(record: Any, name: str) -> Any:

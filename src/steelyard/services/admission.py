@@ -21,6 +21,7 @@ from steelyard.model.workloads import WorkloadSpec
 from steelyard.services.ground import Ground, Grounds
 from steelyard.services.policy import route
 from steelyard.services.reading import shown
+from steelyard.services.reasons import scoped_reason
 from steelyard.services.refusals import Request, no_namespace, reasons_of, refusal_unit
 from steelyard.services.shapes import make_shape
 from steelyard.services.submission import Admitted, Submitted, request_digest, submit_unit
@@ -74,14 +75,14 @@ def plan_submit(
         if digest is None:
             raise InvalidError("document-unreadable")
         spec = parse_workload(document, grounds.template)
-        admitted = admit(ground, principal, spec, now, digest)
+        admitted = admit(grounds, ground, principal, spec, now, digest)
     except _Denied as denied:
         request = _request(document, spec, digest, denied.project, ground)
         return _turned(ids, principal, request, denied.recorded, denied.told, now, origin)
     except SteelyardError as error:
         place = ground.history.place(spec.namespace, now) if spec is not None else None
         request = _request(document, spec, digest, place.project if place else None, ground)
-        return _turned(ids, principal, request, error, error, now, origin)
+        return _turned(ids, principal, request, error, in_sight(error, principal), now, origin)
     known = known_shapes is not None and admitted.shape.key in known_shapes
     planned = submit_unit(ids, actor_of(principal), admitted, now, shape_known=known, origin=origin)
     if known_shapes is not None and not known:
@@ -90,7 +91,9 @@ def plan_submit(
     return planned
 
 
-def admit(ground: Ground, principal: Principal, spec: WorkloadSpec, now: int, digest: str) -> Admitted:
+def admit(
+    grounds: Grounds, ground: Ground, principal: Principal, spec: WorkloadSpec, now: int, digest: str
+) -> Admitted:
     """What comes of a sound request. Raises the error that turns it away."""
     place = ground.history.place(spec.namespace, now)
     if place is None:
@@ -100,10 +103,19 @@ def admit(ground: Ground, principal: Principal, spec: WorkloadSpec, now: int, di
         ground.routes, place.project, spec.kind, place.environment, spec.queue, spec.priority_class
     )
     shape = make_shape(spec, place, queue, priority)
-    reasons = ground.judge(shape)
+    reasons = grounds.judge(ground, shape)
     if reasons:
         raise RefusedError("refused", reasons)
     return Admitted(spec, place, queue, priority_class, priority, shape, digest, ground.policy.version)
+
+
+def in_sight(error: SteelyardError, principal: Principal) -> SteelyardError:
+    """The error as the principal may read it: holders of projects out of its sight have no name."""
+    if not isinstance(error, RefusedError):
+        return error
+    seen = scope(principal, Verb.VIEW, NOUN)
+    reasons = [scoped_reason(reason, seen) for reason in error.reasons]
+    return RefusedError(error.code, reasons, **error.params)
 
 
 def _allow(principal: Principal, place: OrgPlace) -> None:

@@ -42,10 +42,14 @@ _OF_CAPACITY = frozenset({ReasonCode.NO_MATCHING_FLAVOR, ReasonCode.EXCEEDS_CAPA
 
 
 class SubmitSnapshots(Protocol):
-    """Makes snapshots with quota, use and capacity, without what runs or waits."""
+    """Makes snapshots."""
 
     def for_submit(self, connection: View, _now: int) -> Snapshot:
-        """As it stands in the store; mappings that did not change are the same objects as before."""
+        """Quota, use and capacity, without what runs or waits; what did not change is the same object."""
+        ...
+
+    def full(self, connection: View, _now: int) -> tuple[Snapshot, Policy]:
+        """What the next cycle would see."""
         ...
 
 
@@ -114,6 +118,18 @@ class Grounds:
             if moved == self._moved:
                 self._kept = ground
             return ground
+
+    def judge(self, ground: Ground, shape: Shape) -> tuple[Reason, ...]:
+        """Why a shape is refused at submit, with the workloads that hold what is missing.
+
+        What runs is read only for that: a ground does not have it.
+        """
+        reasons = ground.judge(shape)
+        if not any(reason.code == ReasonCode.OVER_LIMIT for reason in reasons):
+            return reasons
+        with self._store.read() as view:
+            snapshot, _ = self._snapshots.full(view, ground.at)
+        return over_refusing_limit(snapshot, shape) or reasons  # what was held may be free by now
 
     def drop(self) -> None:
         """Read anew the next time."""

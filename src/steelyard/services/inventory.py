@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from steelyard.identity.authorise import authorise, scope
-from steelyard.model.errors import NotFoundError
-from steelyard.model.ids import parse, render
+from steelyard.model.errors import InvalidError, NotFoundError
+from steelyard.model.ids import PREFIXES, parse, render
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.resources import Availability, EngineKind, UnavailableReason
 from steelyard.store import inventory as repository
@@ -27,6 +27,7 @@ Json = dict[str, Any]
 #: An observation older than this says nothing about now (policy's `observation_bound` by default).
 OBSERVATION_BOUND = 60_000_000
 NOUN = "inventory"
+_ID = PREFIXES["device"] + "_"
 PARTS = ("held", "free", "reserved", "unavailable", "unknown")
 
 
@@ -105,11 +106,29 @@ def summary_page(store: Store, principal: Principal) -> Json:
         return summary(view, scope(principal, Verb.VIEW, "workload"), store.now())
 
 
-def show_device(store: Store, principal: Principal, device_id: int) -> Json:
-    """A device for a principal."""
+def show_device(store: Store, principal: Principal, name: str) -> Json:
+    """A device for a principal. `name` is its id, CLUSTER/UID, or its UID where only one cluster has it.
+
+    Raises NotFoundError, InvalidError `device-ambiguous`.
+    """
     authorise(principal, Verb.VIEW, "device")
     with store.read() as view:
+        device_id = parse("device", name) if name.startswith(_ID) else _named(view, name)
         return device_page(view, scope(principal, Verb.VIEW, "workload"), device_id, store.now())
+
+
+def _named(view: View, name: str) -> int:
+    """The id of the device with this UID; a retired one only where no other has it."""
+    cluster, _, rest = name.partition("/")
+    found = repository.devices_named(view, name)
+    found += repository.devices_named(view, rest, cluster) if rest else []
+    there = [row for row in found if row["retired_at"] is None] or found[-1:]
+    if not there:
+        raise NotFoundError("not-found", kind="device", id=name[:80])
+    if len(there) > 1:
+        clusters = ", ".join(sorted(row["cluster"] for row in there))
+        raise InvalidError("device-ambiguous", uid=name[:80], clusters=clusters[:200])
+    return int(there[0]["id"])
 
 
 def read_live(connection: View, scope: Scope, now: int, device_ids: Collection[int] | None = None) -> Live:

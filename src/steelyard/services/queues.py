@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from steelyard.identity.authorise import authorise, scope
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, UNBOUNDED
 from steelyard.scheduling.quota import QuotaTree, Usage, available, potential, shown
+from steelyard.services.kinds import FLAVOR_PREFIX, Kind
 from steelyard.services.policy import quota_trees
 from steelyard.store.declared import current
 from steelyard.store.declared_scope import visible_keys
@@ -18,6 +20,7 @@ from steelyard.store.workloads import count_live
 
 Json = dict[str, Any]
 Counts = Mapping[str, Mapping[str, int]]  # node → phase → live workloads
+_ORGANISATION = ("team", "project", "namespace")
 _PENDING = ("held", "queued", "reserved")
 
 
@@ -41,48 +44,66 @@ def _page(store: Store, principal: Principal, name: str) -> list[Json]:
         specs = {row.key: row.spec for row in current(view, Scope.system())}
         live = count_live(view, seen)
     keys = visible_keys(specs, seen)
+    classes = _flavor_classes(specs)
     counts: dict[str, dict[str, int]] = {}
     for (queue, project, namespace, phase), number in live.items():
         nodes = (queue,) if name == QUEUE_TREE else (f"project/{project}", f"namespace/{namespace}")
         for node in nodes:
             phases = counts.setdefault(node, {})
             phases[phase] = phases.get(phase, 0) + number
-    return [node for node in tree_views(tree, usage, counts) if _key(node) in keys]
+    return [node for node in tree_views(tree, usage, counts, classes) if _key(node) in keys]
 
 
 def _key(node: Json) -> tuple[str, str]:
     return str(node["kind"]).capitalize(), str(node["name"])
 
 
-def tree_views(tree: QuotaTree, usage: Usage, counts: Counts) -> list[Json]:
-    """Every node, parents before children. `counts` are of the node's own workloads, not of those below."""
+def _flavor_classes(specs: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, str]:
+    """flavor → class, of the declared pools."""
+    return {
+        flavor["name"]: flavor["class"]
+        for (kind, _), spec in specs.items()
+        if kind == Kind.POOL
+        for flavor in spec.get("flavors") or ()
+    }
+
+
+def tree_views(
+    tree: QuotaTree, usage: Usage, counts: Counts, classes: Mapping[str, str] = MappingProxyType({})
+) -> list[Json]:
+    """Every node, parents before children. `counts` are of the node's own workloads, not of those below;
+    `classes` are those of flavors."""
     names = sorted(tree.nodes, key=lambda name: (len(tree.path(name)), name))
-    return [_node(tree, usage, counts, name) for name in names]
+    return [_node(tree, usage, counts, classes, name) for name in names]
 
 
-def _node(tree: QuotaTree, usage: Usage, counts: Counts, name: str) -> Json:
+def _node(tree: QuotaTree, usage: Usage, counts: Counts, classes: Mapping[str, str], name: str) -> Json:
     node = tree.nodes[name]
     subjects = {subject for _, subject in tree.limits} | {
         subject for owner, subject in usage if owner == name
     }
     phases = counts.get(name, {})
     return {
-        "name": name.partition("/")[2] if node.kind in ("team", "project", "namespace") else name,
+        "name": name.partition("/")[2] if node.kind in _ORGANISATION else name,
         "node": name,
         "kind": node.kind,
         "parent": node.parent,
         "stopped": node.stopped,
-        "limits": [_limit(tree, usage, name, subject) for subject in sorted(subjects)],
+        "limits": [_limit(tree, usage, classes, name, subject) for subject in sorted(subjects)],
         "pending": sum(phases.get(phase, 0) for phase in _PENDING),
         "running": sum(count for phase, count in phases.items() if phase not in _PENDING),
     }
 
 
-def _limit(tree: QuotaTree, usage: Usage, name: str, subject: str) -> Json:
+def _limit(tree: QuotaTree, usage: Usage, classes: Mapping[str, str], name: str, subject: str) -> Json:
     limit = tree.limits.get((name, subject))
+    flavor = subject.removeprefix(FLAVOR_PREFIX)
+    hard = limit.nominal + limit.borrowing_limit if limit and limit.borrowing_limit is not None else None
     nominal = None if limit is None or limit.nominal >= UNBOUNDED else limit.nominal
     return {
         "subject": subject,
+        "class": subject if flavor == subject else classes.get(flavor),
+        "hard": hard if tree.nodes[name].kind in _ORGANISATION else None,
         "nominal": nominal,
         "borrowing_limit": limit.borrowing_limit if limit else None,
         "lending_limit": limit.lending_limit if limit else None,

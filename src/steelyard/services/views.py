@@ -72,9 +72,18 @@ def _row(
         "cluster": row["cluster"],
         "simulated": bool(row["simulated"]),
         "first_reason": reason_view(waits[0]) if waits else None,
+        "verdict": _verdict(row),
         "version": row["version"],
         "requested": requested_of(_shape_of(body)) if body is not None else None,
     }
+
+
+def _verdict(row: Record) -> Json | None:
+    """Why the last attempt of a finished workload did not succeed."""
+    if row["outcome"] in (None, "succeeded") or not row["verdict_json"]:
+        return None
+    found: Json = msgspec.json.decode(row["verdict_json"])
+    return found
 
 
 def workload_view(connection: View, scope: Scope, row: Record, history: OrgHistory, now: int) -> Json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from steelyard.evidence.leaf import ActorRef, Origin
 from steelyard.identity.actor import actor_of
@@ -23,9 +23,8 @@ from steelyard.model.errors import (
 from steelyard.model.ids import parse, render
 from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Principal, Verb
-from steelyard.model.policy import Policy
-from steelyard.scheduling import Snapshot, explain
-from steelyard.services.admission import MAX_DOCUMENT, NOUN, Turned, plan_submit
+from steelyard.scheduling import explain
+from steelyard.services.admission import MAX_DOCUMENT, NOUN, Turned, in_sight, plan_submit
 from steelyard.services.explain import explanation
 from steelyard.services.ground import Grounds, SubmitSnapshots
 from steelyard.services.organisation import load_history
@@ -53,15 +52,9 @@ from steelyard.store.workloads import WorkloadFilter
 Json = dict[str, Any]
 #: Told the unit and the rendered id before the unit is written, e.g. to record an answer in it.
 OnUnit = Callable[[Unit, str], None]
+#: The same for a request that is turned away, with what its sender is told.
+OnTurned = Callable[[Unit, SteelyardError], None]
 MAX_TRIES = 5
-
-
-class Snapshots(SubmitSnapshots, Protocol):
-    """Snapshots for use cases."""
-
-    def full(self, connection: View, _now: int) -> tuple[Snapshot, Policy]:
-        """What the next cycle would see."""
-        ...
 
 
 @dataclass(slots=True)
@@ -69,7 +62,7 @@ class Desk:
     """What the use cases of workloads need; one a server."""
 
     store: Store
-    snapshots: Snapshots
+    snapshots: SubmitSnapshots
     grounds: Grounds = field(init=False)
     known_shapes: set[str] = field(default_factory=set)
 
@@ -100,6 +93,7 @@ def submit(
     dry_run: bool = False,
     origin: Origin | None = None,
     on_unit: OnUnit | None = None,
+    on_turned: OnTurned | None = None,
 ) -> Json:
     """The view of the new workload; of a dry run what would happen (`would`, `reasons`, `placement`).
 
@@ -109,8 +103,11 @@ def submit(
     if isinstance(planned, Turned):
         if dry_run:
             return _would_refuse(planned)
+        told = planned.told()
+        if on_turned is not None:
+            on_turned(planned.unit, told)
         desk.store.writer.write(planned.unit)
-        raise planned.told()
+        raise told
     if dry_run:
         return _would(desk, planned.admitted)
     if on_unit is not None:
@@ -327,7 +324,7 @@ def _judge_again(desk: Desk, principal: Principal, row: Record, now: int, origin
     with desk.store.read() as view:
         body = repository.shape_bodies(view, [row["shape_id"]])[row["shape_id"]]
     shape = read_shape(body)
-    reasons = ground.judge(shape)
+    reasons = desk.grounds.judge(ground, shape)
     if not reasons:
         return
     error: SteelyardError = RefusedError("refused", reasons)
@@ -336,7 +333,7 @@ def _judge_again(desk: Desk, principal: Principal, row: Record, now: int, origin
         shape.key, row["name"], row["namespace"], row["kind"], row["project"], asked, ground.policy.version
     )
     _refuse(desk, principal, request, error, "workload.retry", origin)
-    raise error
+    raise in_sight(error, principal)
 
 
 def hold(

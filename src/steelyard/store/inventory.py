@@ -97,6 +97,14 @@ def get_device(connection: Connection, device_id: int) -> Record | None:
     return None if row is None else record(row)
 
 
+def devices_named(connection: Connection, uid: str, cluster: str | None = None) -> list[Record]:
+    """Devices (id, cluster) with this UID, those that are not retired first; of one cluster or of all."""
+    query = select(_d.id, _d.cluster, _d.retired_at).where(_d.uid == uid)
+    if cluster is not None:
+        query = query.where(_d.cluster == cluster)
+    return [record(row) for row in connection.execute(query.order_by(_d.retired_at.is_not(None), _d.id))]
+
+
 def provenances(connection: Connection, device_ids: Collection[int], key: str = "model") -> dict[int, str]:
     """device id → how a fact of it is known now."""
     f = t.device_fact.c

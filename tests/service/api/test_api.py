@@ -114,6 +114,25 @@ def test_an_error_in_a_document_names_document_and_path(house: ApiHouse) -> None
     assert house.as_("admin")("GET", "/v1/objects/Team/ok").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "allowed"),
+    [
+        ("/v1/workloads?phase=bogus", "phase", ["held", "releasing", "finished", "live"]),
+        ("/v1/workloads?outcome=bogus", "outcome", ["succeeded", "lost"]),
+        ("/v1/workloads?order=bogus", "order", ["newest", "oldest"]),
+        ("/v1/inventory?class=bogus", "class", ["gpu", "memory"]),
+    ],
+)
+def test_a_value_out_of_a_closed_list_is_answered_with_the_list(
+    house: ApiHouse, path: str, name: str, allowed: list[str]
+) -> None:
+    answer = house.as_("admin")("GET", path)
+    assert (answer.status_code, answer.json()["code"]) == (400, "field-invalid")
+    params = answer.json()["params"]
+    assert params["path"] == name
+    assert set(allowed) <= set(params["expected"].split(" | "))
+
+
 def test_lists_come_in_pages_that_are_whole_together(house: ApiHouse) -> None:
     admin = house.as_("admin")
     whole = admin("GET", "/v1/objects?limit=500").json()

@@ -31,13 +31,14 @@ def test_the_first_line_of_a_failed_one_is_its_verdict(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("phase", "outcome", "first"),
     [
-        ("running", None, "▶ running for"),
-        ("starting", None, "▶ starting (image) for"),
-        ("finished", "succeeded", "✓ succeeded after running 11.0s on sim [simulated]."),
-        ("finished", "cancelled", "■ cancelled after running 11.0s. Cluster: sim [simulated]."),
+        ("running", None, "▶ running for 10.0s"),
+        ("starting", None, "▶ starting (image) for 1.0s"),
+        ("releasing", None, "▶ releasing for 1.0s"),
+        ("finished", "succeeded", "✓ succeeded after running 10.0s on sim [simulated]."),
+        ("finished", "cancelled", "■ cancelled after running 10.0s. Cluster: sim [simulated]."),
     ],
 )
-def test_the_first_line_says_what_goes_on(
+def test_the_first_line_says_what_goes_on_with_the_stage_s_own_time(
     phase: str, outcome: str | None, first: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stage = "image" if phase == "starting" else None

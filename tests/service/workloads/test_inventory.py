@@ -10,11 +10,11 @@ from sqlalchemy import select
 
 from steelyard.evidence.leaf import ActorRef
 from steelyard.identity.authorise import scope
-from steelyard.model.errors import NotFoundError
-from steelyard.model.ids import parse
+from steelyard.model.errors import InvalidError, NotFoundError
+from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Scope, Verb
 from steelyard.model.units import HOUR, SECOND
-from steelyard.services.inventory import PARTS, device_page, list_nodes, summary
+from steelyard.services.inventory import PARTS, device_page, list_nodes, show_device, summary
 from steelyard.services.workloads import Desk, submit
 from steelyard.store import tables as t
 from steelyard.store.unit import Unit
@@ -102,6 +102,25 @@ def test_the_parts_of_a_class_sum_to_its_capacity_in_every_state(desk: Desk, clo
 def test_a_partitioned_device_is_counted_by_its_children(desk: Desk) -> None:
     change(desk, devices(desk)[0], has_children=True)
     assert gpu_sums(desk) == {"free": (GPUS - 1) * 1000}
+
+
+def test_a_device_is_found_by_its_id_its_uid_and_its_cluster_with_uid(desk: Desk) -> None:
+    first = show_device(desk.store, ANN, render("device", devices(desk)[0]))
+    for name in (first["uid"], f"{first['cluster']}/{first['uid']}"):
+        assert show_device(desk.store, ANN, name)["id"] == first["id"]
+    for name in ("nothing", f"other/{first['uid']}", ""):
+        with pytest.raises(NotFoundError):
+            show_device(desk.store, ANN, name)
+
+
+def test_a_uid_of_two_clusters_has_to_be_told_with_its_cluster(desk: Desk) -> None:
+    first, second = (show_device(desk.store, ANN, render("device", number)) for number in devices(desk)[:2])
+    change(desk, parse("device", second["id"]), cluster="other", uid=first["uid"])
+    with pytest.raises(InvalidError) as caught:
+        show_device(desk.store, ANN, first["uid"])
+    assert caught.value.code == "device-ambiguous"
+    assert caught.value.params["clusters"] == ", ".join(sorted((first["cluster"], "other")))
+    assert show_device(desk.store, ANN, f"other/{first['uid']}")["id"] == second["id"]
 
 
 @pytest.mark.requirement("B5", "A3", "B8")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from steelyard.evidence.leaf import ActorRef
 from steelyard.identity.authorise import scope
 from steelyard.model.errors import InvalidError
 from steelyard.model.ids import parse, render
@@ -15,6 +17,8 @@ from steelyard.services.policy import quota_trees
 from steelyard.services.queues import queue_page, quota_page, tree_views
 from steelyard.services.reasons import scoped_reason
 from steelyard.services.workloads import Desk, explain_workload, list_page, submit
+from steelyard.store import tables as t
+from steelyard.store.unit import Unit
 from steelyard.store.workloads import WorkloadFilter, count_live
 from tests.support.stores import Clock
 from tests.support.worlds import ANN, BOB, EVE, ROOT, workload
@@ -31,6 +35,18 @@ def test_a_list_shows_the_projects_of_its_reader(desk: Desk) -> None:
     assert names(desk, BOB) == ["other"]
     assert names(desk, ROOT) == ["other", "seen"]
     assert names(desk, ANN, project="speech") == []
+
+
+def test_the_row_of_what_failed_says_why_and_of_what_succeeded_nothing(desk: Desk) -> None:
+    for name, outcome in (("bad", "failed"), ("good", "succeeded")):
+        number = parse("workload", submit(desk, ANN, workload(name))["id"])
+        unit = Unit(ActorRef("control", "control"))
+        verdict = json.dumps({"code": "exit-code", "stage": "application"})
+        unit.update(t.attempt, {"workload_id": number}, verdict_json=verdict)
+        unit.update(t.workload, {"id": number}, phase="finished", outcome=outcome)
+        desk.store.writer.write(unit)
+    rows = {row["name"]: row["verdict"] for row in list_page(desk, ANN, WorkloadFilter())[0]}
+    assert rows == {"bad": {"code": "exit-code", "stage": "application"}, "good": None}
 
 
 def test_a_list_is_narrowed_by_each_filter(desk: Desk) -> None:
@@ -137,5 +153,6 @@ def test_the_trees_show_what_is_owned_used_and_could_be(desk: Desk) -> None:
     (limit,) = shown["project/vision"]["limits"]
     assert (limit["nominal"], limit["borrowing_limit"], limit["used"]) == (0, 3000, 1000)
     assert (limit["available"], limit["potential"], limit["on_exceed"]) == (2000, 3000, "refuse")
+    assert (limit["hard"], limit["class"]) == (3000, "gpu")
     assert shown["project/vision"]["name"] == "vision"
     assert shown["project/vision"]["parent"] == "team/alpha"

@@ -41,6 +41,8 @@ def test_what_is_reserved_is_not_offered_and_each_fact_says_how_it_is_known() ->
     assert by_class[DeviceClass.MEMORY].capacity == 7680
     total = by_class[DeviceClass.CPU].facts["total"]
     assert (total.value, total.provenance, total.at) == (4000, Provenance.DETECTED, 77)
+    model = by_class[DeviceClass.MEMORY].facts["model"]
+    assert (model.provenance, model.source) == (Provenance.DETECTED, "psutil.virtual_memory")
     assert by_class[DeviceClass.CPU].facts["reserved"].provenance is Provenance.DECLARED
 
 
