@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 
 from steelyard.api.auth import PrincipalDep
 from steelyard.api.context import Services, ServicesDep
-from steelyard.api.streams import KEEP_ALIVE, Broadcaster, event, keep_alive, stream
+from steelyard.api.streams import ASK_AGAIN, KEEP_ALIVE, Broadcaster, event, keep_alive, stream
 from steelyard.identity.authorise import scope
 from steelyard.model.errors import SteelyardError, UnavailableError
 from steelyard.model.organisation import Principal, Scope, Verb
@@ -74,8 +74,9 @@ async def _changes(
     wanted: Callable[[Change], bool],
     seconds: int,
 ) -> AsyncIterator[bytes]:
-    """`seen` holds the reader's scope, which is asked for again from time to time."""
+    """`seen` holds the reader's scope, which is asked for again before anything is told."""
     subscriber, until = source.subscribe(wanted), time.monotonic() + seconds
+    asked = time.monotonic()
     try:
         yield event("hello", {})
         while not subscriber.dropped:
@@ -84,15 +85,16 @@ async def _changes(
                 yield event("end", {"code": "time-reached"})
                 return
             change = await subscriber.next(min(KEEP_ALIVE, left))
-            if change is not None:
+            if change is None or time.monotonic() - asked >= ASK_AGAIN:
+                now = await still(services, secret)
+                if now is None:
+                    yield event("end", {"code": "credential-invalid"})
+                    return
+                seen[0], asked = scope(now, Verb.VIEW, "workload"), time.monotonic()
+            if change is None:
+                yield keep_alive()
+            elif wanted(change):
                 yield event("change", _shown(change))
-                continue
-            now = await still(services, secret)
-            if now is None:
-                yield event("end", {"code": "credential-invalid"})
-                return
-            seen[0] = scope(now, Verb.VIEW, "workload")
-            yield keep_alive()
         yield event("dropped", {"code": "reader-too-slow"})
     finally:
         source.leave(subscriber)

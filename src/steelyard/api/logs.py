@@ -15,9 +15,9 @@ from starlette.responses import StreamingResponse
 from steelyard.api.auth import PrincipalDep
 from steelyard.api.context import Services, ServicesDep
 from steelyard.api.events import secret_of, still
-from steelyard.api.streams import KEEP_ALIVE, event, keep_alive, stream
+from steelyard.api.streams import ASK_AGAIN, KEEP_ALIVE, event, keep_alive, stream
 from steelyard.identity.authorise import scope
-from steelyard.model.errors import SteelyardError
+from steelyard.model.errors import NotFoundError, SteelyardError
 from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Principal, Verb
 from steelyard.services.logs import MAX_CHUNK, chunk_view, find_member, read_chunk
@@ -61,15 +61,33 @@ async def follow(
 ) -> StreamingResponse:
     """Events `log` (data: the bytes in base64) as the log grows, and `end` after its last byte."""
     found = await anyio.to_thread.run_sync(_member, services, who, workload_id, member)
-    return stream(_follow(services, secret_of(request), found, offset))
+    return stream(_follow(services, secret_of(request), workload_id, found, offset))
 
 
-async def _follow(services: Services, secret: str, member: Record, offset: int) -> AsyncIterator[bytes]:
-    pause, asked = FIRST_PAUSE, time.monotonic()
-    yield event(
-        "member", {"id": render("member", member["id"]), "role": member["role"], "index": member["idx"]}
-    )
+async def _ended(services: Services, secret: str, workload_id: str, name: str) -> str | None:
+    """Why the reader may read no more; None while it may."""
+    who = await still(services, secret)
+    if who is None:
+        return "credential-invalid"
+    try:
+        await anyio.to_thread.run_sync(_member, services, who, workload_id, name)
+    except NotFoundError as error:
+        return error.code
+    return None
+
+
+async def _follow(
+    services: Services, secret: str, workload_id: str, member: Record, offset: int
+) -> AsyncIterator[bytes]:
+    pause, asked, told = FIRST_PAUSE, time.monotonic(), time.monotonic()
+    name = render("member", member["id"])
+    yield event("member", {"id": name, "role": member["role"], "index": member["idx"]})
     while True:
+        if time.monotonic() - asked >= ASK_AGAIN:
+            asked, code = time.monotonic(), await _ended(services, secret, workload_id, name)
+            if code is not None:
+                yield event("end", {"offset": offset, "code": code})
+                return
         try:
             read = await anyio.to_thread.run_sync(read_chunk, services.engines.get, member, offset, 65536)
         except SteelyardError as error:
@@ -85,9 +103,6 @@ async def _follow(services: Services, secret: str, member: Record, offset: int) 
             offset = read.next_offset
             await anyio.sleep(pause)
             pause = min(pause * 1.5, LONGEST_PAUSE)
-        if time.monotonic() - asked >= KEEP_ALIVE:
-            asked = time.monotonic()
-            if await still(services, secret) is None:
-                yield event("end", {"offset": offset, "code": "credential-invalid"})
-                return
+        if time.monotonic() - told >= KEEP_ALIVE:
+            told = time.monotonic()
             yield keep_alive()

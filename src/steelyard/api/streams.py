@@ -21,6 +21,7 @@ from steelyard.store.store import Store
 QUEUE = 1000
 LOOK_EVERY = 1.0  # seconds: changes that other servers committed
 KEEP_ALIVE = 15.0  # seconds
+ASK_AGAIN = 1.0  # seconds after which a stream that tells something asks whether its reader still may know
 MAX_SUBSCRIBERS = 200
 _encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger(__name__)

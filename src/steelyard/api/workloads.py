@@ -14,13 +14,15 @@ from steelyard.api.desk import DeskDep
 from steelyard.api.etag import IfMatchDep, etag
 from steelyard.api.idempotency import OnceDep, answer_once, json_answer
 from steelyard.api.paging import PageDep, paged
-from steelyard.api.problems import DRY_RUN
+from steelyard.api.problems import DRY_RUN, status_of
 from steelyard.api.texts import with_texts
+from steelyard.model.errors import SteelyardError
 from steelyard.model.ids import parse
 from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services import workloads
 from steelyard.services.idempotency import Once, Recorded
+from steelyard.services.refusals import told_again, told_body
 from steelyard.services.workloads import OnUnit
 from steelyard.store.unit import Unit
 from steelyard.store.workloads import WorkloadFilter
@@ -55,15 +57,22 @@ def submit(
     dry_run: bool = False,
 ) -> Response:
     """Submit a workload. A dry run answers 200 with `would`: start, wait or refuse. What is refused is
-    answered 422 with every reason, and recorded."""
+    answered 422 with every reason, and recorded; sent again under its Idempotency-Key, recorded once."""
+
+    def turned(unit: Unit, error: SteelyardError) -> None:
+        if key is not None:
+            key.record(unit, status_of(error), told_body(error), services.now())
 
     def act() -> Response:
         if dry_run:
             return json_answer(with_texts(workloads.submit(desk, who, document, dry_run=True), lang))
-        view = workloads.submit(desk, who, document, origin=origin, on_unit=_record(services, key, 201))
+        on_unit = _record(services, key, 201)
+        view = workloads.submit(desk, who, document, origin=origin, on_unit=on_unit, on_turned=turned)
         return _shown(view, lang, 201)
 
     def again(found: Recorded) -> Response:
+        if found.status >= 400:
+            raise told_again(found.body)
         view = workloads.show(desk, who, parse("workload", found.body["id"]))
         return _shown(view, lang, found.status)
 

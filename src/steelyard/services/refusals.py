@@ -13,7 +13,13 @@ import msgspec
 
 from steelyard.evidence.leaf import ActorRef, LeafDraft, Origin
 from steelyard.identity.authorise import scope
-from steelyard.model.errors import ForbiddenError, NotFoundError, RefusedError, SteelyardError
+from steelyard.model.errors import (
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    RefusedError,
+    SteelyardError,
+)
 from steelyard.model.ids import IdSource, parse, render
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.reasons import Reason, ReasonCode
@@ -49,6 +55,20 @@ def reasons_of(error: SteelyardError) -> tuple[Reason, ...]:
     code = ReasonCode.MISSING_GRANT if isinstance(error, ForbiddenError) else ReasonCode.INVALID_REQUEST
     params: dict[str, str | int | None] = {"error": error.code, **error.params}
     return (Reason(code, "submit", params=params),)
+
+
+def told_body(error: SteelyardError) -> Json:
+    """What a sender was told, as plain values, for a request that is sent again."""
+    reasons = write_reasons(error.reasons) if isinstance(error, RefusedError) else None
+    return {"error": type(error).__name__, "code": error.code, "params": error.params, "reasons": reasons}
+
+
+def told_again(body: Json) -> SteelyardError:
+    """The error of a `told_body`."""
+    if body["error"] == RefusedError.__name__:
+        return RefusedError(body["code"], read_reasons(body["reasons"]), **body["params"])
+    kind = ForbiddenError if body["error"] == ForbiddenError.__name__ else InvalidError
+    return kind(body["code"], **body["params"])
 
 
 def refusal_unit(

@@ -21,10 +21,11 @@ from steelyard.engines.port import EngineUnavailable, LogChunk
 from steelyard.evidence.leaf import ActorRef
 from steelyard.identity.actor import SYSTEM
 from steelyard.model.ids import parse, render
+from steelyard.services import declared
 from steelyard.services.changes import Change, end_of_log, read_changes
 from steelyard.services.sessions import create_token
 from steelyard.services.setup import first_start
-from steelyard.services.users import create_user
+from steelyard.services.users import create_user, disable_user
 from steelyard.services.workloads import Desk
 from steelyard.store import tables as t
 from steelyard.store.unit import Unit
@@ -59,10 +60,11 @@ class House:
         self.client = TestClient(create_app(self.services), raise_server_exceptions=False)
         first_start(store)
         self.secrets = {}
-        for name, project in (("ann", "vision"), ("bob", "speech")):
+        people = {"ann": ("member", "vision"), "bob": ("member", "speech"), "vic": ("viewer", "vision")}
+        for name, (role, project) in people.items():
             create_user(store, SYSTEM, name)
-            apply(store, doc("Binding", name, user=name, role="member", project=project))
-        for name in ("admin", "ann", "bob"):
+            apply(store, doc("Binding", name, user=name, role=role, project=project))
+        for name in ("admin", *people):
             self.secrets[name] = create_token(store, SYSTEM, "test", user=name).secret
 
     def __call__(
@@ -122,6 +124,27 @@ def test_the_same_key_makes_one_workload(house: House) -> None:
     other = house("ann", "POST", "/v1/workloads", workload("other"), Idempotency_Key="once")
     assert other.status_code == 409
     assert len(house("ann", "GET", "/v1/workloads").json()["items"]) == 1
+
+
+@pytest.mark.requirement("J11")
+@pytest.mark.parametrize(
+    ("who", "document", "status"),
+    [
+        ("ann", workload("job", count=99), 422),
+        ("ann", workload("job", "speech-dev"), 422),
+        ("vic", workload("job"), 403),
+        ("ann", {"kind": "Workload", "metadata": {}}, 400),
+    ],
+    ids=["never fits", "no namespace", "missing grant", "invalid"],
+)
+def test_a_refused_request_sent_twice_under_one_key_is_refused_once(
+    house: House, who: str, document: dict[str, Any], status: int
+) -> None:
+    first, second = (house(who, "POST", "/v1/workloads", document, Idempotency_Key="once") for _ in range(2))
+    assert first.status_code == second.status_code == status
+    told = [{**answer.json(), "request_id": None} for answer in (first, second)]
+    assert told[0] == told[1]
+    assert len(house("admin", "GET", "/v1/refusals").json()["items"]) == 1
 
 
 def test_a_dry_run_answers_200_and_submits_nothing(house: House) -> None:
@@ -288,3 +311,54 @@ def test_of_several_changes_of_one_object_the_last_is_told(house: House) -> None
 
 def test_one_reader_of_the_log_serves_all_pages(house: House) -> None:
     assert broadcaster(house.services) is broadcaster(house.services)
+
+
+# --- streams of those who may read no more ----------------------------------------------------------
+class _Endless:
+    """A log that never ends."""
+
+    def logs(self, _member: str, offset: int, _limit: int) -> LogChunk:
+        return LogChunk(b"line\n", offset + 5, False)
+
+
+@pytest.mark.requirement("I15")
+@pytest.mark.parametrize("by", ["unbound", "disabled"])
+def test_who_may_read_no_more_is_cut_off_from_a_log_that_it_follows(
+    house: House, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.api.logs.ASK_AGAIN", 0.0)
+    name = running_member(house)
+    house.services.engines = {"sim": _Endless()}  # type: ignore[dict-item]
+    cut_off = threading.Timer(0.3, _cut_off, (house, by))
+    cut_off.start()
+    found = events(house("ann", "GET", f"/v1/workloads/{name}/logs/stream").text)
+    cut_off.join()
+    assert found[-1][0] == "end"
+    assert json.loads(found[-1][1])["code"] == ("not-found" if by == "unbound" else "credential-invalid")
+
+
+@pytest.mark.requirement("I15")
+@pytest.mark.parametrize("by", ["unbound", "disabled"])
+def test_who_may_see_no_more_is_told_of_no_more_changes(
+    house: House, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.api.events.ASK_AGAIN", 0.0)
+
+    def later() -> None:
+        time.sleep(0.4)
+        _cut_off(house, by)
+        house.desk.store.writer.write(house.desk.plan(SYSTEM, workload("secret")).unit)
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    found = events(house("ann", "GET", "/v1/events/stream?seconds=2").text)
+    thread.join()
+    assert [data for kind, data in found if kind == "change"] == []
+
+
+def _cut_off(house: House, by: str) -> None:
+    store = house.desk.store
+    if by == "disabled":
+        disable_user(store, SYSTEM, "ann")
+    else:
+        declared.retire(store, SYSTEM, "Binding", "ann")
