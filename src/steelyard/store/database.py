@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,7 +49,16 @@ def open_database(url: str) -> Engine:
     raise InvalidError("database-kind-unknown", kind=backend)
 
 
+def _make_private(path: str | None) -> None:
+    """The file, readable by its owner only; SQLite gives its companions the same mode. A file that can't be
+    made is SQLite's to complain of."""
+    if path and path != ":memory:":
+        with contextlib.suppress(OSError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
 def _open_sqlite(url: URL) -> Engine:
+    _make_private(url.database)
     engine = create_engine(
         url.set(drivername="sqlite+pysqlite"),
         poolclass=QueuePool,
