@@ -31,12 +31,12 @@ from steelyard.model.errors import InvalidError, UnavailableError
 from steelyard.model.ids import render
 from steelyard.model.units import parse_quantity
 from steelyard.services.audit import checkpoint
-from steelyard.services.keys import open_log_key
+from steelyard.services.keys import open_log_key, rotate_log_key
 from steelyard.services.live_load import SnapshotSource
-from steelyard.services.setup import first_start
+from steelyard.services.setup import first_start, reset_password
 from steelyard.services.workloads import Desk
 from steelyard.store.clock import SteadyClock
-from steelyard.store.database import sqlite_url
+from steelyard.store.database import SQLITE_NAME, sqlite_url
 from steelyard.store.store import Store
 
 PASSWORD_FILE = "initial-password"
@@ -172,6 +172,43 @@ def serve(database: str, data: Path, host: str, port: int) -> int:
             run_http(house, listener)
         finally:
             house.close()
+    return 0
+
+
+@contextlib.contextmanager
+def offline(data: Path) -> Iterator[tuple[Path, Store]]:
+    """The store of a data folder while no server runs on it.
+
+    Raises InvalidError where there is no database, UnavailableError while a server has the folder.
+    """
+    if not (data / SQLITE_NAME).is_file():
+        raise InvalidError("data-folder-empty", path=str(data))
+    with locked(data) as folder:
+        clock = SteadyClock()
+        store = Store(sqlite_url(folder), clock, wall=clock.wall)
+        try:
+            clock.not_before(store.writer.last_ts)
+            store.start()
+            yield folder, store
+        finally:
+            store.close()
+
+
+def reset_user_password(user: str, data: Path, lang: str) -> int:
+    """Give an account a one-time password, for whoever lost the last administrator's."""
+    with offline(data) as (_, store):
+        password = reset_password(store, user)
+    print(text("password-reset", {"user": user, "password": password}, lang), flush=True)
+    return 0
+
+
+def rotate_key(data: Path, lang: str) -> int:
+    """A new key signs the log from here on, starting with a checkpoint."""
+    with offline(data) as (folder, store):
+        signer = open_log_key(store, folder)
+        found = rotate_log_key(store, folder, signer)
+        checkpoint(store, signer, "key-rotated")
+    print(text("log-key-rotated", {"fingerprint": found}, lang), flush=True)
     return 0
 
 

@@ -18,6 +18,8 @@ TARGETS = {
     "up": "steelyard.bootstrap:up",
     "serve": "steelyard.bootstrap:serve",
     "demo": "steelyard.demo.story:main",
+    "reset-password": "steelyard.bootstrap:reset_user_password",
+    "audit rotate-key": "steelyard.bootstrap:rotate_key",
     "audit verify": "steelyard.evidence.verify:main",
 }
 
@@ -49,6 +51,18 @@ def demo(
 ) -> int:
     """The main job."""
     return _call("demo", out, keep, session.lang)
+
+
+def reset_password(
+    session: Session, user: Annotated[str, typer.Argument(metavar="USER")], data: Folder = None
+) -> int:
+    """A one-time password, for whoever has the data folder."""
+    return _call("reset-password", user, data or default_folder(session), session.lang)
+
+
+def audit_rotate_key(session: Session, data: Folder = None) -> int:
+    """A new key for the log."""
+    return _call("audit rotate-key", data or default_folder(session), session.lang)
 
 
 def audit_verify(

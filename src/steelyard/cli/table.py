@@ -47,6 +47,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "audit export": f"{_CLI}.audit:export",
         "audit checkpoint": f"{_CLI}.audit:checkpoint",
         "audit leaves": f"{_CLI}.audit:leaves",
+        "audit rotate-key": f"{_CLI}.operators:audit_rotate_key",
     },
     "access": {
         "login": f"{_CLI}.access:login",
@@ -63,6 +64,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "operation": {
         "up": f"{_CLI}.operators:up",
         "serve": f"{_CLI}.operators:serve",
+        "reset-password": f"{_CLI}.operators:reset_password",
         "demo": f"{_CLI}.operators:demo",
         "doctor": f"{_CLI}.system:doctor",
         "version": f"{_CLI}.system:version",

@@ -75,7 +75,7 @@ DATA: dict[str, Any] = {
 #: Shown elsewhere: they need files, folders or a terminal.
 ELSEWHERE = {
     "apply", "diff", "login", "logout", "users password", "audit export", "audit verify", "up", "serve",
-    "demo",
+    "demo", "reset-password", "audit rotate-key",
 }  # fmt: skip
 
 

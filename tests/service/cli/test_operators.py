@@ -40,6 +40,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         ("serve --database postgresql://h/n", ("postgresql://h/n", Path("/d"), "127.0.0.1", 7580)),
         ("demo", (Path("demo-out"), False, "zh")),
         ("demo --out /o --keep", (Path("/o"), True, "zh")),
+        ("reset-password ann --data /x", ("ann", Path("/x"), "zh")),
+        ("reset-password ann", ("ann", Path("/d"), "zh")),
+        ("audit rotate-key", (Path("/d"), "zh")),
         ("audit verify /b", (["/b", "--lang", "zh"],)),
         (
             "audit verify /b --key f0 --anchor 5-AAAA -o json",

@@ -1,0 +1,73 @@
+"""What operators do on the data folder of a stopped server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from steelyard.bootstrap import build, locked, reset_user_password, rotate_key
+from steelyard.identity.passwords import verify_password
+from steelyard.model.errors import InvalidError, NotFoundError, UnavailableError
+from steelyard.services.setup import first_start
+from steelyard.store.accounts import account_by_name
+from steelyard.store.database import sqlite_url
+from steelyard.store.store import Store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a server that ran and stopped."""
+    house = build(tmp_path, sqlite_url(tmp_path))
+    first_start(house.store)
+    house.close()
+    return tmp_path
+
+
+def hashed(folder: Path) -> tuple[str, bool]:
+    store = Store(sqlite_url(folder), lambda: 1)
+    try:
+        with store.read() as view:
+            account = account_by_name(view, "admin")
+    finally:
+        store.close()
+    assert account is not None
+    return str(account.password_hash), bool(account.must_change)
+
+
+def test_a_lost_password_is_replaced_by_a_one_time_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reset_user_password("admin", folder, "en") == 0
+    found = re.search(r"password of admin is (\S+)\.", capsys.readouterr().out)
+    assert found is not None
+    password, must_change = hashed(folder)
+    assert verify_password(password, found[1])
+    assert must_change
+
+
+def test_the_password_of_nobody_is_not_found(folder: Path) -> None:
+    with pytest.raises(NotFoundError):
+        reset_user_password("nobody", folder, "en")
+
+
+def test_the_log_s_key_is_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (folder / "log.key").read_bytes()
+    assert rotate_key(folder, "en") == 0
+    assert re.search(r"fingerprint: [0-9a-f]{64}$", capsys.readouterr().out.strip())
+    assert (folder / "log.key").read_bytes() != before
+
+
+def test_nothing_is_done_while_a_server_has_the_folder(folder: Path) -> None:
+    before = hashed(folder)
+    with locked(folder), pytest.raises(UnavailableError, match="data-folder-in-use"):
+        reset_user_password("admin", folder, "en")
+    assert hashed(folder) == before
+
+
+def test_a_folder_without_a_database_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(InvalidError, match="data-folder-empty"):
+            reset_user_password("admin", folder, "en")
+    assert list(tmp_path.iterdir()) == []
