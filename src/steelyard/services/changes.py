@@ -16,7 +16,7 @@ from steelyard.store.store import Store
 
 #: Leaves read at once. Of several about one object the last is told.
 BATCH = 2000
-#: Kinds that everybody may see change: they belong to no project.
+#: Kinds that everybody may see change who is bound anywhere: they belong to no project.
 SHARED = frozenset({"node", "device", "observation", "cluster"})
 
 
@@ -62,7 +62,9 @@ class Change:
 
     def visible(self, scope: Scope) -> bool:
         """True when a reader of this scope may be told."""
-        return scope.projects is None or self.kind in SHARED or scope.allows(self.project)
+        if scope.projects is None or scope.allows(self.project):
+            return True
+        return bool(scope.projects) and self.kind in SHARED
 
 
 def end_of_log(store: Store) -> int:

@@ -11,7 +11,7 @@ from steelyard.model.organisation import Scope
 DeclaredKey: TypeAlias = tuple[str, str]
 Specs: TypeAlias = Mapping[DeclaredKey, dict[str, Any]]
 
-#: Kinds that everybody sees: what there is to run on and how to ask for it.
+#: Kinds that everybody sees who is bound anywhere: what there is to run on and how to ask for it.
 SHARED_KINDS = frozenset({"Cluster", "Pool", "PriorityClass", "Template"})
 
 
@@ -20,6 +20,8 @@ def visible_keys(specs: Specs, scope: Scope) -> set[DeclaredKey]:
     them; the routing itself, and what belongs to other projects, only to an unlimited scope."""
     if scope.projects is None:
         return set(specs)
+    if not scope.projects:
+        return set()
     seen = {key for key in specs if key[0] in SHARED_KINDS}
     for (kind, name), spec in specs.items():
         project = name if kind == "Project" else spec.get("project")

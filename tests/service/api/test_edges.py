@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from steelyard.identity.actor import SYSTEM
+from steelyard.model.organisation import Scope
 from steelyard.model.units import DAY, HOUR
+from steelyard.services.changes import Change
 from steelyard.services.sessions import create_token, list_tokens
 from tests.service.api.conftest import Api, ApiHouse
 
@@ -29,6 +33,16 @@ def test_a_method_that_is_not_taken_is_told_those_that_are(house: ApiHouse) -> N
     answer = house.as_("ann")("PUT", "/v1/me")
     assert (answer.status_code, answer.json()["code"]) == (405, "method-not-allowed")
     assert answer.headers["Allow"] == "GET"
+
+
+@pytest.mark.requirement("I5")
+def test_who_is_bound_nowhere_sees_nothing_of_the_house(house: ApiHouse) -> None:
+    nobody = house.as_("nob")
+    for path in ("/v1/objects", "/v1/objects:export", "/v1/workloads", "/v1/refusals"):
+        assert not any(nobody("GET", path).json().get(key) for key in ("items", "documents")), path
+    device = Change(1, 1, "device.changed", "device", "dv_1", 1, None, None)
+    assert not device.visible(Scope(frozenset()))
+    assert device.visible(Scope(frozenset({"vision"})))
 
 
 def test_a_token_makes_none_that_outlives_it(house: ApiHouse) -> None:
