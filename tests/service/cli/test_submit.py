@@ -96,7 +96,7 @@ def test_waiting_ends_with_the_outcome(
     captured = capsys.readouterr()
     assert "train-1: queued" in captured.err
     assert "train-1: running" in captured.err
-    assert ("✓ succeeded after running 11.0s" in captured.out) is (status == 0)
+    assert ("✓ succeeded after running 10.0s" in captured.out) is (status == 0)
     assert ("exit code 3" in captured.out) is (status == 1)
 
 
