@@ -88,10 +88,10 @@ class Reconciler:
             return None
 
     def _note_absent(self, observation: Observation, known: set[int]) -> None:
-        for attempt in self._context.state.attempts.values():
+        for attempt in self._context.state.in_phase(Phase.RUNNING, Phase.STOPPING):
             if attempt.attempt_id in known or observation.cluster not in attempt.clusters:
                 self._absent.pop(attempt.attempt_id, None)
-            elif attempt.phase in (Phase.RUNNING, Phase.STOPPING):
+            else:
                 since = self._absent.setdefault(attempt.attempt_id, observation.as_of)
                 if observation.as_of - since >= LOST_AFTER:
                     self._lose(attempt, observation.as_of)
@@ -211,7 +211,8 @@ class Reconciler:
         """Cancels that were asked for, phases that lasted too long, commands that got lost."""
         context, now = self._context, self._context.now()
         unit = context.unit()
-        for attempt in list(context.state.attempts.values()):
+        phases = (Phase.RESERVED, Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+        for attempt in context.state.in_phase(*phases):
             if attempt.phase in (Phase.STARTING, Phase.RUNNING):
                 self._may_stop(unit, attempt, now)
             elif attempt.phase is Phase.RESERVED and attempt.cancel_requested_at is not None:

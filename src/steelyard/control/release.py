@@ -127,8 +127,8 @@ class Releaser:
 
     def _timers(self, unit: Unit, now: int) -> None:
         bound = RULES[Phase.RELEASING].timer or 0
-        for attempt in list(self._context.state.attempts.values()):
-            if attempt.phase is not Phase.RELEASING or attempt.attempt_id in self._probes:
+        for attempt in self._context.state.in_phase(Phase.RELEASING):
+            if attempt.attempt_id in self._probes:
                 continue
             if now - (attempt.times["ended"] or now) > bound:
                 finish(self._context, unit, attempt, now, "quarantined", list(attempt.last_probes))

@@ -41,6 +41,7 @@ class LiveState:
     def __init__(self) -> None:
         self.attempts: dict[int, LiveAttempt] = {}
         self.by_workload: dict[int, LiveAttempt] = {}
+        self._phases: dict[Phase, dict[int, LiveAttempt]] = {phase: {} for phase in Phase}
         self.nodes: dict[int, LiveNode] = {}
         self.devices: dict[int, LiveDevice] = {}
         self.clusters: dict[str, ClusterView] = {}
@@ -79,7 +80,12 @@ class LiveState:
         attempt.phase = phase
         self._index(attempt)
 
+    def in_phase(self, *phases: Phase) -> list[LiveAttempt]:
+        """Attempts in these phases: what the loops look at must not grow with what only waits."""
+        return [attempt for phase in phases for attempt in self._phases[phase].values()]
+
     def _index(self, attempt: LiveAttempt) -> None:
+        self._phases[attempt.phase][attempt.attempt_id] = attempt
         if attempt.phase is Phase.QUEUED:
             item = attempt.item()
             self._shapes.setdefault(attempt.shape.key, attempt.shape)
@@ -88,6 +94,7 @@ class LiveState:
             self._running[attempt.attempt_id] = attempt.running_view()
 
     def _unindex(self, attempt: LiveAttempt) -> None:
+        self._phases[attempt.phase].pop(attempt.attempt_id, None)
         self._running.pop(attempt.attempt_id, None)
         if attempt.phase is not Phase.QUEUED:
             return
@@ -141,12 +148,7 @@ class LiveState:
         return deltas
 
     def _all_charges(self) -> list[Charge]:
-        charged = [
-            c
-            for attempt in self.attempts.values()
-            if attempt.phase in HOLDING_PHASES
-            for c in attempt.charges
-        ]
+        charged = [c for attempt in self.in_phase(*HOLDING_PHASES) for c in attempt.charges]
         return charged + [c for hold in self.holds.values() for c in hold.charges]
 
     # --- devices -----------------------------------------------------------------------------------
