@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+from starlette.routing import Match
 
 from steelyard.api.context import language_of, origin_of, request_id_of, services_of
 from steelyard.locale import error_text, problem_title, reason_text
@@ -165,7 +166,18 @@ def _http(request: Request, error: Exception) -> JSONResponse:
     lang, request_id = language_of(request), request_id_of(request)
     told = problem(code, {}, error.status_code, lang, request_id)
     told.headers.update(error.headers or {})
+    if error.status_code == 405:
+        told.headers["Allow"] = ", ".join(_allowed(request, told.headers.get("Allow", "")))
     return told
+
+
+def _allowed(request: Request, first: str) -> list[str]:
+    """Methods of every route at the address; the framework names those of the first one only."""
+    found = {method for method in first.split(", ") if method}
+    for route in request.app.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= set(getattr(route, "methods", None) or ())
+    return sorted(found)
 
 
 def _unforeseen(request: Request, error: Exception) -> JSONResponse:

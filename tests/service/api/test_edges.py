@@ -33,6 +33,7 @@ def test_a_method_that_is_not_taken_is_told_those_that_are(house: ApiHouse) -> N
     answer = house.as_("ann")("PUT", "/v1/me")
     assert (answer.status_code, answer.json()["code"]) == (405, "method-not-allowed")
     assert answer.headers["Allow"] == "GET"
+    assert house.as_("ann")("PUT", "/v1/workloads").headers["Allow"] == "GET, POST"
 
 
 @pytest.mark.requirement("I5")
