@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import structlog
@@ -174,10 +175,17 @@ def _http(request: Request, error: Exception) -> JSONResponse:
 def _allowed(request: Request, first: str) -> list[str]:
     """Methods of every route at the address; the framework names those of the first one only."""
     found = {method for method in first.split(", ") if method}
-    for route in request.app.routes:
+    for route in _routes(request.app.routes):
         if route.matches(request.scope)[0] is not Match.NONE:
             found |= set(getattr(route, "methods", None) or ())
     return sorted(found)
+
+
+def _routes(served: Iterable[Any]) -> Iterator[Any]:
+    """Newer versions of the framework keep an included router as one route."""
+    for route in served:
+        inner = getattr(route, "original_router", None)
+        yield from [route] if inner is None else _routes(inner.routes)
 
 
 def _unforeseen(request: Request, error: Exception) -> JSONResponse:
