@@ -9,7 +9,6 @@ PostgreSQL with fsync on. The time runs from the first submit to the last receip
 from __future__ import annotations
 
 import argparse
-import gc
 import resource
 import sys
 import tempfile
@@ -25,6 +24,7 @@ import yaml
 from sqlalchemy import text
 
 from benchmarks.support import emit, progress
+from steelyard.control.collector import tune
 from steelyard.control.loop import ControlLoop
 from steelyard.engines.simulated import SimulatedEngine, parse_simulation
 from steelyard.model.organisation import Binding, Principal, RoleName
@@ -143,8 +143,7 @@ def run(url: str, count: int) -> dict[str, float]:
         loop.tick()
     size, commits = store.writer.state.size, store.writer.commits
     bytes_before = stored(store)
-    gc.collect()
-    gc.freeze()
+    tune()
     begun, sent = time.perf_counter(), 0
     bar = progress(f"{store.engine.dialect.name}: workloads finished", count)
     while True:

@@ -22,6 +22,7 @@ import uvicorn
 
 from steelyard.api.app import create_app
 from steelyard.api.context import Services
+from steelyard.control.collector import tune
 from steelyard.control.loop import ControlLoop
 from steelyard.engines.local.engine import LocalEngine
 from steelyard.engines.port import Engine
@@ -41,6 +42,8 @@ from steelyard.store.store import Store
 
 PASSWORD_FILE = "initial-password"
 LOCK_FILE = "server.lock"
+RUNNER_LOCK_FILE = "runner.lock"
+HOME_FILE = "home"
 #: One request passes from thread to thread (event loop, worker, writer, control); at the interpreter's 5 ms a
 #: thread that computes keeps each of them waiting as long. Measured: a submit took 29 ms, now 8.
 SWITCH_SECONDS = 0.0005
@@ -81,7 +84,8 @@ class House:
 def locked(folder: Path) -> Iterator[Path]:
     """The data folder, made if need be (0700), for one server at a time.
 
-    Raises InvalidError when it can't be used, UnavailableError when another server has it.
+    Raises InvalidError when it can't be used, UnavailableError when another server has it, or the one that it
+    is a copy of.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,9 +100,38 @@ def locked(folder: Path) -> Iterator[Path]:
             raise UnavailableError("data-folder-in-use", path=str(folder)) from None
         os.ftruncate(handle, 0)
         os.write(handle, f"{os.getpid()}\n".encode())
+        _settle(folder.resolve())
         yield folder
     finally:
         os.close(handle)
+
+
+def _settle(folder: Path) -> None:
+    """Notes where the folder is. A copy carries the marks of its original's processes and its log's key: it
+    would end the ones and fork the other. So it is refused (UnavailableError `data-folder-copied`) while the
+    original is in use; one that was moved, or restored after its original ended, is not.
+    """
+    note = folder / HOME_FILE
+    home = Path(note.read_text("utf-8").strip()) if note.is_file() else folder
+    same = home == folder or (home.is_dir() and home.samefile(folder))
+    if not same and any(_is_held(home / name) for name in (LOCK_FILE, RUNNER_LOCK_FILE)):
+        raise UnavailableError("data-folder-copied", path=str(folder), original=str(home))
+    note.write_text(f"{folder}\n", "utf-8")
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether a process has this lock."""
+    try:
+        handle = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def build(folder: Path, database: str) -> House:
@@ -255,6 +288,7 @@ def run_http(house: House, listener: socket.socket) -> None:
     )
     server = HttpServer(config)
     sys.setswitchinterval(SWITCH_SECONDS)
+    tune()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     server.run(sockets=[listener])
 
