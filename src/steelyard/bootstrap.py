@@ -100,7 +100,7 @@ def locked(folder: Path) -> Iterator[Path]:
             raise UnavailableError("data-folder-in-use", path=str(folder)) from None
         os.ftruncate(handle, 0)
         os.write(handle, f"{os.getpid()}\n".encode())
-        _settle(folder.resolve())
+        _settle(folder)
         yield folder
     finally:
         os.close(handle)
@@ -111,12 +111,20 @@ def _settle(folder: Path) -> None:
     would end the ones and fork the other. So it is refused (UnavailableError `data-folder-copied`) while the
     original is in use; one that was moved, or restored after its original ended, is not.
     """
-    note = folder / HOME_FILE
-    home = Path(note.read_text("utf-8").strip()) if note.is_file() else folder
-    same = home == folder or (home.is_dir() and home.samefile(folder))
-    if not same and any(_is_held(home / name) for name in (LOCK_FILE, RUNNER_LOCK_FILE)):
-        raise UnavailableError("data-folder-copied", path=str(folder), original=str(home))
-    note.write_text(f"{folder}\n", "utf-8")
+    here, note = str(folder.resolve()), folder / HOME_FILE
+    try:
+        home = note.read_text("utf-8").strip() if note.is_file() else here
+        if home == here and note.is_file():
+            return
+        same = not os.path.isabs(home) or (os.path.isdir(home) and os.path.samefile(home, here))
+        if not same and any(_is_held(Path(home) / name) for name in (LOCK_FILE, RUNNER_LOCK_FILE)):
+            raise UnavailableError("data-folder-copied", path=here, original=home)
+        if not same and (Path(home) / HOME_FILE).is_file():
+            with contextlib.suppress(OSError):  # so that the original, started again, finds this one
+                (Path(home) / HOME_FILE).write_text(f"{here}\n", "utf-8")
+        note.write_text(f"{here}\n", "utf-8")
+    except (OSError, ValueError) as error:
+        raise InvalidError("data-folder-unusable", path=here, cause=str(error)[:200]) from None
 
 
 def _is_held(lock: Path) -> bool:
