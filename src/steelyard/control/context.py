@@ -34,6 +34,7 @@ class Context:
     agents: dict[str, Agent]
     fence: int
     next_seq: int  # the first leaf not yet looked at
+    last_hash: bytes | None = None  # of the leaf before it
     org_version: int = 0
     own: deque[tuple[int, int]] = field(default_factory=deque)  # ranges of leaves that we wrote
     after_commit: list[Callable[[], None]] = field(default_factory=list)

@@ -11,6 +11,7 @@ from steelyard.engines.port import MemberObservation, MemberPhase, ReleaseProbe
 from steelyard.evidence.usage import AttemptFacts, EndFacts, holding_rows
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Outcome, Phase
+from steelyard.model.resources import ShareKind
 from steelyard.model.units import SECOND
 from steelyard.model.workloads import RestartPolicy, Verdict
 from steelyard.services.live_records import LiveAllocation, LiveAttempt
@@ -103,6 +104,8 @@ def _close(
         unit.update(t.allocation, {"id": a.id}, null=("t1",), t1=now)
         device = context.state.touch(a.device_id)
         device.held -= a.quantity
+        if not device.held:
+            device.share_kind = ShareKind.EXCLUSIVE
         context.meter.release(a.device_id, a.quantity, now)
         if release != "quarantined":
             continue

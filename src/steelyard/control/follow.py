@@ -6,6 +6,8 @@ whichever server took the request.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from steelyard.control.context import Context
 from steelyard.control.inventory import Inventory
 from steelyard.model.ids import parse
@@ -17,6 +19,7 @@ from steelyard.services.live_records import LiveAttempt
 from steelyard.services.organisation import load_history
 from steelyard.store import leaves
 from steelyard.store import live as rows
+from steelyard.store.database import View
 
 BATCH = 2000
 #: Object kinds whose leaves change what the loop works on: quota, organisation, pools, clusters.
@@ -37,17 +40,19 @@ DECLARED = frozenset(
 
 
 class Follower:
-    """Keeps the live state up to date with what others wrote."""
+    """Keeps the live state up to date with what others wrote. What it takes in is always all that stands
+    in one view of the store, so that `next_seq` says exactly what the loop knows."""
 
-    def __init__(self, context: Context, inventory: Inventory) -> None:
+    def __init__(self, context: Context, inventory: Inventory, versions: Mapping[str, int]) -> None:
+        """`versions` are the counters of the view that the context was loaded from."""
         self._context = context
         self._inventory = inventory
+        self._versions = versions
         self.clusters_changed = True
 
     def catch_up(self) -> None:
         """What was declared while nobody followed, or followed only half-way, has its effect now."""
-        with self._context.store.read() as connection:
-            versions = rows.counters(connection)
+        versions = self._versions
         if versions.get(FOLLOWED_VERSION, 0) != versions.get(DECLARED_VERSION, 0):
             self._declared()
 
@@ -56,9 +61,23 @@ class Follower:
         context = self._context
         if not context.store.shared and context.store.writer.state.size <= context.next_seq:
             return False
-        workloads: set[int] = set()
-        declared: set[str] = set()
         with context.store.read() as connection:
+            workloads, declared = self._read_on(connection)
+            changed = rows.workloads_by_id(connection, workloads)
+            if declared:
+                self._take_policy(connection)
+        for row in changed:
+            self._workload(live_attempt(row, []), row.phase == Phase.FINISHED)
+        if declared:
+            self._declared()
+        return bool(workloads or declared)
+
+    def _read_on(self, connection: View) -> tuple[set[int], bool]:
+        """Workloads that others changed, and whether anything declared did, up to the end of the view."""
+        context, start = self._context, self._context.next_seq
+        workloads: set[int] = set()
+        declared = False
+        while True:
             found = leaves.changed_objects(connection, context.next_seq, BATCH)
             for seq, _action, kind, object_id in found:
                 context.next_seq = seq + 1
@@ -66,14 +85,21 @@ class Follower:
                     continue
                 if kind == "workload":
                     workloads.add(parse("workload", object_id))
-                elif kind in DECLARED:
-                    declared.add(kind)
-            changed = rows.workloads_by_id(connection, workloads)
-        for row in changed:
-            self._workload(live_attempt(row, []), row.phase == Phase.FINISHED)
-        if declared:
-            self._declared()
-        return bool(workloads or declared)
+                declared = declared or kind in DECLARED
+            if len(found) < BATCH:
+                break
+        if context.next_seq > start:
+            context.last_hash = leaves.leaf_hash(connection, context.next_seq - 1)
+        return workloads, declared
+
+    def _take_policy(self, connection: View) -> None:
+        context = self._context
+        clusters = dict(context.state.clusters)
+        load_policy_into(context.state, connection)
+        context.state.clusters = clusters
+        context.org = load_history(connection)
+        self._versions = rows.counters(connection)
+        context.org_version = self._versions.get("org_version", 0)
 
     def _is_own(self, seq: int) -> bool:
         own = self._context.own
@@ -99,17 +125,10 @@ class Follower:
 
     def _declared(self) -> None:
         context = self._context
-        with context.store.read() as connection:
-            clusters = dict(context.state.clusters)
-            load_policy_into(context.state, connection)
-            context.state.clusters = clusters
-            context.org = load_history(connection)
-            versions = rows.counters(connection)
-            context.org_version = versions.get("org_version", 0)
         now = context.now()
         unit = context.unit()
         for tree, node, subject, delta in context.state.recount():
             unit.charge(tree, node, subject, delta)
         context.commit(unit, now)
         self.clusters_changed = True
-        self._inventory.pools_changed(versions.get(DECLARED_VERSION, 0))
+        self._inventory.pools_changed(self._versions.get(DECLARED_VERSION, 0))

@@ -223,6 +223,7 @@ class Inventory:
             extra={
                 "name": node.name,
                 "availability": node.availability.value,
+                "labels": node.labels,
                 "changes": changes[:200],
                 "simulated": node.simulated,
             },

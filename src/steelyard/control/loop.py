@@ -29,11 +29,12 @@ from steelyard.control.waiting import Waiting
 from steelyard.engines.port import Engine
 from steelyard.evidence.usage import Meter
 from steelyard.model.errors import SteelyardError
-from steelyard.model.lifecycle import Phase
+from steelyard.model.lifecycle import HOLDING_PHASES, Phase
 from steelyard.services.live_load import load_state
 from steelyard.services.organisation import load_history
 from steelyard.store import leaves
 from steelyard.store import live as rows
+from steelyard.store.cycles import newest_instant
 from steelyard.store.store import Store
 
 log = structlog.get_logger(__name__)
@@ -51,11 +52,15 @@ class Desk:
     def __init__(self, store: Store, agents: dict[str, Agent], fence: int, seal: Seal) -> None:
         with store.read() as connection:
             size = leaves.log_size(connection)
+            last_hash = leaves.leaf_hash(connection, size - 1) if size else None
             state, org = load_state(connection), load_history(connection)
-            org_version = rows.counters(connection).get("org_version", 0)
+            versions = rows.counters(connection)
             meter = Meter()
             meter.load(rows.meter_rows(connection))
-        self.context = Context(store, state, meter, org, agents, fence, size, org_version)
+            last_now = newest_instant(connection)
+        org_version = versions.get("org_version", 0)
+        self.context = Context(store, state, meter, org, agents, fence, size, last_hash, org_version)
+        self.context.last_now = last_now
         self.waiting = Waiting(self.context)
         self.scheduler = Scheduler(self.context, self.waiting)
         self.reconciler = Reconciler(self.context, self.waiting)
@@ -64,7 +69,7 @@ class Desk:
         self.sight = Sight(self.context)
         self.causes = Causes(self.context)
         self.sealer = Sealer(store, seal)
-        self.follower = Follower(self.context, self.inventory)
+        self.follower = Follower(self.context, self.inventory, versions)
 
 
 class ControlLoop:
@@ -225,11 +230,11 @@ class ControlLoop:
     def _set_polls(self, desk: Desk) -> None:
         busy: set[str] = set()
         quiet: set[str] = set()
-        for attempt in desk.context.state.attempts.values():
-            if attempt.phase in (Phase.STARTING, Phase.STOPPING, Phase.RELEASING):
-                busy |= attempt.clusters
-            elif attempt.phase is Phase.RUNNING:
-                quiet |= attempt.clusters
+        state = desk.context.state
+        for attempt in state.in_phase(Phase.STARTING, Phase.STOPPING, Phase.RELEASING):
+            busy |= attempt.clusters
+        for attempt in state.in_phase(Phase.RUNNING):
+            quiet |= attempt.clusters
         for name, agent in self.agents.items():
             agent.set_poll(name in busy, name in quiet)
 
@@ -237,8 +242,7 @@ class ControlLoop:
         desk = self.desk
         if desk is None:
             return IDLE_WAIT
-        live = any(a.phase not in (Phase.HELD, Phase.QUEUED) for a in desk.context.state.attempts.values())
-        if live:
+        if desk.context.state.in_phase(*HOLDING_PHASES, Phase.RESERVED):
             return TIMERS_EVERY
         if desk.scheduler.next_at is not None:
             return min(IDLE_WAIT, max(0.01, (desk.scheduler.next_at - self._store.now()) / 1e6))

@@ -20,8 +20,10 @@ from steelyard.scheduling import (
     HoldView,
     Placement,
     ShapeReasons,
+    Snapshot,
     decide,
 )
+from steelyard.services.basis import basis_body
 from steelyard.services.cycles import decisions_body
 from steelyard.services.live import charges_of
 from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveMember
@@ -53,23 +55,23 @@ class Scheduler:
         noted = self._waiting.note(unit, cycle_id, now, self._still_waiting(decisions))
         self._waiting.settle(unit, now)
         if decisions.changes_state or noted:
-            self._store_cycle(unit, cycle_id, decisions)
+            self._store_cycle(unit, cycle_id, decisions, snapshot)
         context.commit(unit, now)
 
     def _still_waiting(self, decisions: Decisions) -> dict[str, ShapeReasons]:
         waiting = self._context.state.waiting_shapes()
         return {key: found for key, found in decisions.reasons.items() if key in waiting}
 
-    def _store_cycle(self, unit: Unit, cycle_id: int, decisions: Decisions) -> None:
-        state = self._context.state
-        observed = {name: view.observed_at for name, view in sorted(state.clusters.items())}
+    def _store_cycle(self, unit: Unit, cycle_id: int, decisions: Decisions, snapshot: Snapshot) -> None:
+        context = self._context
+        written = max(context.next_seq, context.store.writer.state.size)
         unit.insert(
             t.cycle,
             id=cycle_id,
             at=decisions.now,
-            log_size=self._context.store.writer.state.size,
-            last_hash=self._context.store.writer.state.frontier.root(),
-            observations_json=_encode(observed).decode(),
+            log_size=context.next_seq,
+            last_hash=context.last_hash,
+            observations_json=basis_body(snapshot, decisions.now, written),
             policy_version=decisions.policy_version,
             decisions_json=decisions_body(decisions),
             reasons_json=_encode(sorted(decisions.reasons)).decode(),

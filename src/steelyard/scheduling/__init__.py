@@ -1,5 +1,6 @@
 """Deciding: a snapshot, a policy and an instant in, decisions with their reasons out. Pure."""
 
+from steelyard.scheduling.context import EXPLAIN_EVERY
 from steelyard.scheduling.decide import Explanation, decide, explain
 from steelyard.scheduling.decisions import (
     Decisions,
@@ -51,6 +52,7 @@ from steelyard.scheduling.views import (
 )
 
 __all__ = [
+    "EXPLAIN_EVERY",
     "AddDevices",
     "AddPending",
     "Bounds",

@@ -15,6 +15,7 @@ from steelyard.model.policy import Policy
 from steelyard.scheduling.decide import decide
 from steelyard.scheduling.decisions import Decisions
 from steelyard.scheduling.snapshot import Snapshot
+from steelyard.services.basis import read_basis
 from steelyard.store import cycles as repository
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
@@ -97,7 +98,7 @@ def cycle_page(connection: View, scope: Scope, cycle_id: int) -> Json:
     row = _found(connection, scope, cycle_id)
     return {
         **_outline(row),
-        "observations": msgspec.json.decode(row["observations_json"]),
+        "observations": {name: view.observed_at for name, view in read_basis(row).clusters.items()},
         "decisions": msgspec.json.decode(row["decisions_json"]),
         "reasons": msgspec.json.decode(row["reasons_json"]),
     }

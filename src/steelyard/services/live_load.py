@@ -15,20 +15,19 @@ import msgspec
 from steelyard.evidence.leaf import Head
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import STAGE_TIMES, Outcome, Phase
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
+from steelyard.model.policy import Policy
 from steelyard.model.resources import Availability, DeviceClass, ShareKind
 from steelyard.model.workloads import Shape, WorkloadSpec
-from steelyard.scheduling import ClusterView, HoldView, QuotaTree, Snapshot, with_unbounded_root
+from steelyard.scheduling import ClusterView, HoldView, Snapshot
 from steelyard.services.live import LiveState, charges_of
 from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveDevice, LiveMember, LiveNode
-from steelyard.services.policy import load_policy, load_trees
+from steelyard.services.past import as_of
+from steelyard.services.policy import load_policy, quota_trees
 from steelyard.store import live as rows
 from steelyard.store.database import View
 
 _spec = msgspec.json.Decoder(WorkloadSpec).decode
 _shape = msgspec.json.Decoder(Shape).decode
-#: Name of the root above all teams: it owns everything, so that hard limits can stand anywhere.
-ROOT = "organisation"
 _hold = msgspec.json.Decoder(HoldView).decode
 
 
@@ -41,7 +40,9 @@ def load_state(connection: View) -> LiveState:
     for row in rows.live_workloads(connection):
         state.add(live_attempt(row, members.get(row.attempt_id, [])))
     for row in rows.holds(connection):
-        state.holds[row.attempt_id] = _hold(row.plan_json)
+        # one that left while it was reserved: the next cycle drops its hold
+        alive = row.attempt_id in state.attempts
+        state.holds[row.attempt_id] = replace(_hold(row.plan_json), alive=alive)
     for tree, usage in rows.usage_counters(connection).items():
         state.usage[tree] = usage
     return state
@@ -50,21 +51,10 @@ def load_state(connection: View) -> LiveState:
 def load_policy_into(state: LiveState, connection: View) -> None:
     """Trees, policy and cluster views, anew."""
     state.policy = load_policy(connection)
-    state.trees = build_trees(connection)
+    state.trees = dict(quota_trees(connection))
     state.clusters = {
         row.cluster: ClusterView(row.cluster, row.as_of, row.reachable)
         for row in rows.observations(connection)
-    }
-
-
-def build_trees(connection: View) -> dict[str, QuotaTree]:
-    """Both quota trees; the organisation's stands below a root that owns everything."""
-    loaded = load_trees(connection)
-    queue_nodes, queue_limits = loaded[QUEUE_TREE]
-    org_nodes, org_limits = loaded[ORG_TREE]
-    return {
-        QUEUE_TREE: QuotaTree(queue_nodes, queue_limits),
-        ORG_TREE: with_unbounded_root(ORG_TREE, org_nodes, org_limits, ROOT),
     }
 
 
@@ -223,6 +213,10 @@ class SnapshotSource:
                 self._fixed, self._key = state.snapshot(), key
             fixed = self._fixed
         return replace(fixed, usage=rows.usage_counters(connection))
+
+    def as_of(self, connection: View, cycle_id: int) -> tuple[Snapshot, Policy, int]:
+        """What a stored cycle worked on, its policy and its instant. Raises NotFoundError."""
+        return as_of(connection, cycle_id)
 
     def full(self, connection: View, _now: int) -> tuple[Snapshot, Policy]:
         """What the next cycle would see."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -13,8 +13,8 @@ from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.workloads import WorkloadKind
 from steelyard.scheduling.quota import QuotaTree, with_unbounded_root
 from steelyard.services.cached import Cached
-from steelyard.services.derived import ORG_VERSION, POLICY_VERSION
-from steelyard.services.documents import stored_document
+from steelyard.services.derived import ORG_VERSION, POLICY_VERSION, edge_of, limits_of
+from steelyard.services.documents import Document, stored_document
 from steelyard.services.kinds import (
     ROUTING_NAME,
     CohortSpec,
@@ -28,6 +28,7 @@ from steelyard.store.declared import counters, current, edges, open_limits
 
 #: The root that owns everything there is, above all teams.
 ORG_ROOT = "installation"
+_ABOVE = {"project": "team", "namespace": "project"}
 Nodes: TypeAlias = Mapping[str, TreeNode]
 Limits: TypeAlias = Mapping[tuple[str, str], Limit]
 _POLICY_KINDS = frozenset({Kind.QUEUE, Kind.COHORT, Kind.PRIORITY_CLASS, Kind.ROUTING})
@@ -68,10 +69,9 @@ def _load(view: View) -> _Loaded:
         if row.kind not in _POLICY_KINDS:
             continue
         spec = stored_document(row.kind, row.name, row.labels, row.spec).spec
-        if isinstance(spec, QueueSpec):
-            nodes[row.name] = TreeNode(QUEUE_TREE, row.name, "queue", spec.cohort, spec.stopped)
-        elif isinstance(spec, CohortSpec):
-            nodes[row.name] = TreeNode(QUEUE_TREE, row.name, "cohort", spec.parent)
+        node = _queue_node(row.name, spec)
+        if node is not None:
+            nodes[row.name] = node
         elif isinstance(spec, PriorityClassSpec):
             priorities[row.name] = spec.value
         elif isinstance(spec, RoutingSpec) and row.name == ROUTING_NAME:
@@ -96,16 +96,48 @@ def _limits(view: View, tree: str) -> dict[tuple[str, str], Limit]:
 
 def _org(view: View) -> dict[str, TreeNode]:
     """Team, project and namespace nodes, `KIND/NAME`, each below the one it belongs to."""
-    above = {"project": "team", "namespace": "project"}
+    found = (_org_node(edge.kind, edge.child, edge.parent) for edge in edges(view, only_open=True))
+    return {node.name: node for node in found}
+
+
+def _org_node(kind: str, child: str, parent: str | None) -> TreeNode:
+    above = f"{_ABOVE[kind]}/{parent}" if parent is not None else None
+    return TreeNode(ORG_TREE, f"{kind}/{child}", kind, above)
+
+
+def _queue_node(name: str, spec: object) -> TreeNode | None:
+    if isinstance(spec, QueueSpec):
+        return TreeNode(QUEUE_TREE, name, "queue", spec.cohort, spec.stopped)
+    if isinstance(spec, CohortSpec):
+        return TreeNode(QUEUE_TREE, name, "cohort", spec.parent)
+    return None
+
+
+def trees_of(documents: Iterable[Document]) -> dict[str, QuotaTree]:
+    """The quota trees that follow from the declared objects of some instant."""
+    nodes: dict[str, dict[str, TreeNode]] = {QUEUE_TREE: {}, ORG_TREE: {}}
+    limits: dict[str, dict[tuple[str, str], Limit]] = {QUEUE_TREE: {}, ORG_TREE: {}}
+    for document in documents:
+        node = _queue_node(document.name, document.spec)
+        edge = edge_of(document)
+        if node is not None:
+            nodes[QUEUE_TREE][node.name] = node
+        elif edge is not None:
+            found = _org_node(edge.kind, edge.child, edge.parent)
+            nodes[ORG_TREE][found.name] = found
+        for limit in limits_of(document):
+            limits[limit.tree][limit.node, limit.subject] = limit
     return {
-        f"{edge.kind}/{edge.child}": TreeNode(
-            ORG_TREE,
-            f"{edge.kind}/{edge.child}",
-            edge.kind,
-            f"{above[edge.kind]}/{edge.parent}" if edge.parent is not None else None,
-        )
-        for edge in edges(view, only_open=True)
+        QUEUE_TREE: QuotaTree(nodes[QUEUE_TREE], limits[QUEUE_TREE]),
+        ORG_TREE: with_unbounded_root(ORG_TREE, nodes[ORG_TREE], limits[ORG_TREE], ORG_ROOT),
     }
+
+
+def policy_of(documents: Iterable[Document], version: int) -> Policy:
+    """What `decide` followed under these declared objects."""
+    classes = (document for document in documents if isinstance(document.spec, PriorityClassSpec))
+    priorities = {document.name: document.spec.value for document in classes}  # type: ignore[union-attr]
+    return Policy(version, priorities=priorities)
 
 
 _cache = Cached(_load, POLICY_VERSION, ORG_VERSION)

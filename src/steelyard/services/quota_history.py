@@ -13,7 +13,7 @@ from steelyard.scheduling.quota import QuotaTree, charge, with_unbounded_root
 from steelyard.services.derived import COUNTERS, POLICY_VERSION
 from steelyard.services.documents import stored_document
 from steelyard.services.kinds import CohortSpec, Kind, QueueSpec
-from steelyard.services.live_load import ROOT
+from steelyard.services.policy import ORG_ROOT
 from steelyard.store import usage as repository
 from steelyard.store.database import View
 from steelyard.store.declared import edges
@@ -80,7 +80,7 @@ def quota_epochs(view: View, until: int) -> list[Epoch]:
             if edge.valid_from <= at and (edge.valid_to is None or at < edge.valid_to)
         }
         queue_tree = QuotaTree(_queue_nodes(rows, at), _limits_at(limits, QUEUE_TREE, at))
-        org_tree = with_unbounded_root(ORG_TREE, nodes, _limits_at(limits, ORG_TREE, at), ROOT)
+        org_tree = with_unbounded_root(ORG_TREE, nodes, _limits_at(limits, ORG_TREE, at), ORG_ROOT)
         for name, tree in ((QUEUE_TREE, queue_tree), (ORG_TREE, org_tree)):
             found.append(Epoch(name, at, end, TreeRules(tree), version))
     return found

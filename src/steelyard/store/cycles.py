@@ -23,6 +23,12 @@ def list_cycles(
     return [record(row) for row in connection.execute(query)]
 
 
+def newest_instant(connection: Connection) -> int:
+    """When the newest stored cycle decided (µs); 0 before the first."""
+    newest = select(_c.at).order_by(_c.id.desc()).limit(1)
+    return int(connection.execute(newest).scalar() or 0)
+
+
 def get_cycle(connection: Connection, scope: Scope, cycle_id: int) -> Record | None:
     """One cycle, for an unlimited scope."""
     if scope.projects is not None:

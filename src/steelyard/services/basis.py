@@ -1,0 +1,60 @@
+"""What a stored cycle rested on that stands nowhere else: enough, with the log, to make its snapshot anew.
+
+`log_size` of a cycle's row is the first leaf that the loop had not yet looked at; its own leaves up to
+`written` it knew, too. Of the rest of the memory only what decisions depend on is kept: when clusters were
+observed, which holds stood, and the shapes that were looked at too lately to look for victims again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from steelyard.scheduling import EXPLAIN_EVERY, ClusterView, Snapshot
+from steelyard.services.shapes import shape_id
+from steelyard.store.scoped import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """`holds`: (attempt, when its hold was made, whether it still wanted it). `looked`: shape ids by
+    instant."""
+
+    clusters: dict[str, ClusterView] = field(default_factory=dict)
+    holds: tuple[tuple[int, int, bool], ...] = ()
+    looked: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    written: int = 0
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder(Basis).decode
+
+
+def basis_body(snapshot: Snapshot, now: int, written: int) -> str:
+    """As it is stored with the cycle. `written`: the size of the log as this server had last committed it."""
+    holds = tuple((hold.attempt_id, hold.since, hold.alive) for _, hold in sorted(snapshot.holds.items()))
+    return _encode(Basis(dict(snapshot.clusters), holds, _looked(snapshot, now), written)).decode()
+
+
+def _looked(snapshot: Snapshot, now: int) -> dict[int, tuple[int, ...]]:
+    """Only where it matters: something of a lower priority runs in the shape's queue."""
+    lately = {key: at for key, at in snapshot.last_looked.items() if now - at < EXPLAIN_EVERY}
+    if not lately:
+        return {}
+    lowest: dict[str, int] = {}
+    for attempt in snapshot.running.values():
+        lowest[attempt.queue] = min(attempt.priority, lowest.get(attempt.queue, attempt.priority))
+    found: dict[int, list[int]] = {}
+    waiting = {group.shape.key: group.shape for group in snapshot.pending}
+    waiting.update((hold.shape.key, hold.shape) for hold in snapshot.holds.values())
+    for shape in waiting.values():
+        at = lately.get(shape.key)
+        if at is not None and lowest.get(shape.queue, shape.priority) < shape.priority:
+            found.setdefault(at, []).append(shape_id(shape.key))
+    return {at: tuple(sorted(ids)) for at, ids in sorted(found.items())}
+
+
+def read_basis(row: Record) -> Basis:
+    """The basis of a cycle's row."""
+    return _decode(row["observations_json"])

@@ -1,0 +1,344 @@
+"""The snapshot that a stored cycle worked on, made anew from the log and from intervals.
+
+What others wrote was known to the loop up to the cycle's `log_size`; what the loop wrote itself, all of it
+(`written`). So the phase of every workload, the availability of every node and the version of every
+declared object are read from the newest leaf of its stream that was known then; what has intervals
+(allocations, quarantine, pools, availability of devices) is read as of the cycle's instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from steelyard.model.errors import NotFoundError
+from steelyard.model.ids import render
+from steelyard.model.lifecycle import HOLDING_PHASES, Phase
+from steelyard.model.organisation import Scope
+from steelyard.model.policy import Policy
+from steelyard.model.resources import Availability, DeviceClass, ShareKind
+from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
+from steelyard.scheduling import HoldView, PendingItem, RunningView, ShapeGroup, Snapshot, total_usage
+from steelyard.services.basis import Basis, read_basis
+from steelyard.services.derived import COUNTERS, ORG_VERSION, POLICY_VERSION
+from steelyard.services.documents import Document, stored_document
+from steelyard.services.live import MAX_HEADS, LiveState, charges_of
+from steelyard.services.live_records import LiveAllocation, LiveDevice, LiveNode
+from steelyard.services.policy import policy_of, trees_of
+from steelyard.services.shapes import read_shape, shape_id
+from steelyard.store import past as rows
+from steelyard.store.cycles import get_cycle
+from steelyard.store.database import View
+from steelyard.store.unit import NO_HEAD
+
+_KINDS = frozenset(kind.value for kind, moved in COUNTERS.items() if {ORG_VERSION, POLICY_VERSION} & {*moved})
+_spec = msgspec.json.Decoder(WorkloadSpec).decode
+#: Leaves by which a workload begins to wait.
+_WAITS = frozenset({"workload.submit", "workload.retry", "workload.requeue", "workload.release"})
+
+
+class _Decided(msgspec.Struct):
+    holds: tuple[HoldView, ...] = ()
+
+
+class _Actor(msgspec.Struct):
+    id: str
+    kind: str
+
+
+class _Object(msgspec.Struct):
+    version_after: int | None
+
+
+class _Stream(msgspec.Struct):
+    name: str
+    prev_seq: int | None
+
+
+class _Moved(msgspec.Struct):
+    at: int
+    to: str
+
+
+class _Leaf(msgspec.Struct):
+    """What is asked of a leaf here."""
+
+    seq: int
+    action: str
+    actor: _Actor
+    object: _Object
+    streams: tuple[_Stream, ...]
+    transitions: tuple[_Moved, ...]
+    detail: dict[str, Any] | None
+
+
+_leaf = msgspec.json.Decoder(_Leaf).decode
+_decided = msgspec.json.Decoder(_Decided).decode
+
+
+@dataclass(frozen=True, slots=True)
+class _Then:
+    """A cycle's view of the world: its instant, and which leaves it knew."""
+
+    view: View
+    at: int
+    log_size: int
+    basis: Basis
+
+    def knew(self, leaf: _Leaf) -> bool:
+        """True when the loop had taken the leaf in, or had written it."""
+        own = (leaf.actor.id, leaf.actor.kind) == ("control", "control")
+        return leaf.seq < (self.basis.written if own else self.log_size)
+
+
+def as_of(view: View, cycle_id: int) -> tuple[Snapshot, Policy, int]:
+    """(snapshot, policy, instant) of a stored cycle. Raises NotFoundError."""
+    row = get_cycle(view, Scope.system(), cycle_id)
+    if row is None:
+        raise NotFoundError("not-found", kind="cycle", id=render("cycle", cycle_id))
+    then = _Then(view, row["at"], row["log_size"], read_basis(row))
+    documents = _documents(then)
+    state = LiveState()
+    _load_devices(state, then)
+    state.clusters = dict(then.basis.clusters)
+    state.trees = trees_of(documents)
+    state.holds = _holds(then)
+    found = _workloads(then)
+    running = {item.attempt_id: item for item in found if isinstance(item, RunningView)}
+    snapshot = replace(
+        state.snapshot(),
+        pending=_groups(item for item in found if isinstance(item, tuple)),
+        running=running,
+        usage=_usage(state, running),
+        last_looked=_looked(then),
+    )
+    return snapshot, policy_of(documents, row["policy_version"]), then.at
+
+
+# --- streams -----------------------------------------------------------------------------------------------
+def _walk(
+    then: _Then, heads: Mapping[str, int], enough: Callable[[list[_Leaf]], bool]
+) -> dict[str, list[_Leaf]]:
+    """Of each stream (`object/…` → seq of its head) the leaves known then, newest first, until `enough`."""
+    found: dict[str, list[_Leaf]] = {name: [] for name in heads}
+    at = {name: seq for name, seq in heads.items() if seq >= 0}
+    while at:
+        bodies = rows.leaf_bodies(then.view, at.values())
+        following: dict[str, int] = {}
+        for name, seq in at.items():
+            leaf = _leaf(bodies[seq])
+            if then.knew(leaf):
+                found[name].append(leaf)
+                if enough(found[name]):
+                    continue
+            before = next(stream.prev_seq for stream in leaf.streams if stream.name == name)
+            if before is not None:
+                following[name] = before
+        at = following
+    return found
+
+
+def _first(leaves: list[_Leaf]) -> bool:
+    return bool(leaves)
+
+
+# --- declared objects and resources --------------------------------------------------------------------
+def _documents(then: _Then) -> list[Document]:
+    newest = {(row.kind, row.name): row.head_seq for row in rows.declared_heads(then.view, _KINDS)}
+    names = {f"object/{kind.lower()}/{name}": (kind, name) for kind, name in newest}
+    heads = {stream: newest[key] for stream, key in names.items()}
+    known = _walk(then, heads, _first)
+    versions = {
+        (*names[stream], leaves[0].object.version_after) for stream, leaves in known.items() if leaves
+    }
+    return [
+        stored_document(
+            row.kind, row.name, msgspec.json.decode(row.labels_json), msgspec.json.decode(row.spec_json)
+        )
+        for row in rows.declared_versions(then.view, _KINDS)
+        if (row.kind, row.name, row.version) in versions
+    ]
+
+
+def _load_devices(state: LiveState, then: _Then) -> None:
+    nodes = {f"object/node/{render('node', row.id)}": row for row in rows.nodes(then.view)}
+    known = _walk(then, {name: row.head_seq for name, row in nodes.items()}, _first)
+    for name, row in nodes.items():
+        if known[name]:
+            detail = known[name][0].detail or {}
+            available = Availability(detail["availability"])
+            node = LiveNode(
+                row.id, row.cluster, row.name, detail["labels"], available, None, row.simulated, 0, NO_HEAD
+            )
+            state.nodes[node.id] = node
+            state.touch_node(node.id)
+    found = rows.devices(then.view, then.at)
+    parents = {row.parent_id for row in found}
+    past = rows.availability(then.view, then.at)
+    for row in found:
+        available = Availability(past.get(row.id, row.availability))
+        device = LiveDevice(
+            row.id, row.node_id, row.cluster, row.uid, DeviceClass(row._mapping["class"]), row.family,
+            row.model, row.capacity, row.memory, available, None, row.simulated, row.id in parents, 0,
+            row.pool, row.flavor,
+        )  # fmt: skip
+        state.devices[device.id] = device
+        state.nodes[device.node_id].devices.append(device)
+    for row in rows.allocations(then.view, then.at):
+        state.devices[row.device_id].held += row.quantity
+        state.devices[row.device_id].share_kind = ShareKind(row.share_kind)
+    for row in rows.quarantined(then.view, then.at):
+        state.devices[row.device_id].quarantined += row.quantity
+
+
+# --- workloads -------------------------------------------------------------------------------------------
+def _holds(then: _Then) -> dict[int, HoldView]:
+    """Places that were kept, as the cycles that made them decided."""
+    stood = {attempt: (since, alive) for attempt, since, alive in then.basis.holds}
+    made = rows.decisions_at(then.view, {since for since, _ in stood.values()})
+    return {
+        hold.attempt_id: replace(hold, alive=stood[hold.attempt_id][1])
+        for body in made
+        for hold in _decided(body).holds
+        if stood.get(hold.attempt_id, (None,))[0] == hold.since
+    }
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was known of a workload: its phase, which attempt it was at, since when it waited."""
+
+    phase: Phase | None = None
+    number: int | None = None
+    eligible: int | None = None
+
+    @classmethod
+    def of(cls, leaves: list[_Leaf]) -> _Known:
+        """From its leaves, newest first."""
+        known = cls()
+        for leaf in leaves:
+            if known.phase is None and leaf.transitions:
+                known.phase = Phase(leaf.transitions[-1].to)
+            if known.number is None:
+                first = 1 if leaf.action == "workload.submit" else None
+                known.number = (leaf.detail or {}).get("attempt", first)
+            if known.eligible is None and leaf.action in _WAITS:
+                known.eligible = leaf.transitions[-1].at
+        return known
+
+    @property
+    def whole(self) -> bool:
+        """True when older leaves say nothing more."""
+        waits = self.phase is Phase.QUEUED and self.eligible is None
+        return self.phase is not None and self.number is not None and not waits
+
+
+_Waits = tuple[Shape, PendingItem]
+
+
+def _workloads(then: _Then) -> list[RunningView | _Waits]:
+    """What held devices, and what waited."""
+    found = rows.workloads(then.view, then.log_size)
+    streams = {
+        row.id: f"object/workload/{render('workload', row.id)}"
+        for row in found
+        if row.head_seq >= then.log_size
+    }
+    heads = {streams[row.id]: row.head_seq for row in found if row.id in streams}
+    walked = _walk(then, heads, lambda leaves: _Known.of(leaves).whole)
+    known: dict[int, _Known] = {}
+    for row in found:
+        leaves = walked[streams[row.id]] if row.id in streams else None
+        known[row.id] = _Known(Phase(row.phase), row.attempt) if leaves is None else _Known.of(leaves)
+    live = [row for row in found if known[row.id].phase in HOLDING_PHASES | {Phase.QUEUED}]
+    attempts = rows.attempts(then.view, {(row.id, known[row.id].number or 0) for row in live})
+    shapes = {key: read_shape(body) for key, body in _shape_bodies(then.view, live).items()}
+    holding = [attempts[row.id].id for row in live if known[row.id].phase in HOLDING_PHASES]
+    members = _members(then, holding)
+    return [
+        _waits(row, known[row.id], attempts[row.id], shapes[row.shape_id])
+        if known[row.id].phase is Phase.QUEUED
+        else _runs(row, known[row.id], attempts[row.id], shapes[row.shape_id], *members[attempts[row.id].id])
+        for row in live
+    ]
+
+
+def _shape_bodies(view: View, live: Iterable[rows.PastRow]) -> dict[int, str]:
+    return rows.shapes(view, {row.shape_id for row in live})
+
+
+def _waits(row: rows.PastRow, known: _Known, attempt: rows.PastRow, shape: Shape) -> _Waits:
+    eligible = attempt.eligible if known.eligible is None else known.eligible
+    return shape, PendingItem(
+        row.id, attempt.id, row.submitted_at, eligible or row.submitted_at, attempt.not_before or 0
+    )
+
+
+def _runs(
+    row: rows.PastRow,
+    known: _Known,
+    attempt: rows.PastRow,
+    shape: Shape,
+    plans: tuple[MemberPlan, ...],
+    held: list[LiveAllocation],
+) -> RunningView:
+    return RunningView(
+        attempt.id, row.id, shape.key, row.queue, row.project, row.priority, attempt.placed, plans,
+        charges_of(row.queue, shape.org_path[0], held), _spec(row.spec_json).preemptible,
+        known.phase in (Phase.STOPPING, Phase.RELEASING), row.name,
+    )  # fmt: skip
+
+
+def _members(
+    then: _Then, attempt_ids: list[int]
+) -> dict[int, tuple[tuple[MemberPlan, ...], list[LiveAllocation]]]:
+    """attempt id → where its members were, and what they held."""
+    by_member: dict[int, list[LiveAllocation]] = {}
+    for row in rows.allocations(then.view, then.at):
+        by_member.setdefault(row.member_id, []).append(
+            LiveAllocation(
+                row.id, row.device_id, row.node_id, row.cluster, row.flavor,
+                DeviceClass(row._mapping["class"]), row.quantity, ShareKind(row.share_kind), row.t0,
+                row.org_version, row.policy_version, row.quota_basis, row.lender,
+            )
+        )  # fmt: skip
+    plans: dict[int, list[MemberPlan]] = {attempt: [] for attempt in attempt_ids}
+    held: dict[int, list[LiveAllocation]] = {attempt: [] for attempt in attempt_ids}
+    for row in rows.members(then.view, attempt_ids):
+        own = by_member.get(row.id, [])
+        allocations: tuple[AllocationPlan, ...] = tuple(item.plan() for item in own)
+        plans[row.attempt_id].append(MemberPlan(row.role, row.idx, row.cluster, row.node_id, allocations))
+        held[row.attempt_id] += own
+    return {attempt: (tuple(plans[attempt]), held[attempt]) for attempt in attempt_ids}
+
+
+def _groups(waiting: Iterable[_Waits]) -> tuple[ShapeGroup, ...]:
+    items: dict[str, list[PendingItem]] = {}
+    shapes: dict[str, Shape] = {}
+    for shape, item in waiting:
+        shapes[shape.key] = shape
+        items.setdefault(shape.key, []).append(item)
+    groups = []
+    for key, shape in shapes.items():
+        ordered = sorted(items[key], key=lambda item: (item.submitted, item.workload_id))
+        groups.append(ShapeGroup(shape, tuple(ordered[:MAX_HEADS]), len(ordered)))
+    return tuple(groups)
+
+
+def _usage(state: LiveState, running: Mapping[int, RunningView]) -> dict[str, dict[tuple[str, str], int]]:
+    charged: list[RunningView | HoldView] = [*running.values(), *state.holds.values()]
+    charges = [item for holder in charged for item in holder.charges]
+    return {
+        name: total_usage(tree, [(c.node, c.subject, c.quantity) for c in charges if c.tree == name])
+        for name, tree in state.trees.items()
+    }
+
+
+def _looked(then: _Then) -> dict[str, int]:
+    at = {number: instant for instant, ids in then.basis.looked.items() for number in ids}
+    bodies = rows.shapes(then.view, at)
+    shapes = [read_shape(body) for body in bodies.values()]
+    return {shape.key: at[shape_id(shape.key)] for shape in shapes}
