@@ -103,9 +103,9 @@ def _lease(store: Store, view: View) -> Check:
 
 
 def _clock(store: Store, view: View) -> Check:
-    """The newest leaf is not from the future: else this machine's clock went back."""
+    """The newest leaf is not from the future: else this machine's own clock went back."""
     size, _ = log_row(view)
-    ahead = store.writer.last_ts - store.now() if size else 0
+    ahead = store.writer.last_ts - store.wall() if size else 0
     if ahead > CLOCK_TOLERANCE:
         return Check("clock", False, "clock-behind-log", {"behind_us": ahead})
     return Check("clock", True, "clock-agrees", {})

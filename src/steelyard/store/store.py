@@ -36,7 +36,7 @@ class Store:
         origin: str | None = None,
         wall: Callable[[], int] | None = None,
     ) -> None:
-        self.now = now
+        self.now, self.wall = now, wall or now
         self.engine = open_database(url)
         #: True where other servers may write to the same database.
         self.shared = self.engine.dialect.name != "sqlite"
