@@ -257,6 +257,18 @@ class Reconciler:
             start_attempt(self._context, attempt)
         elif attempt.phase is Phase.STOPPING:
             send_stop(self._context, attempt)
+            if unseen:
+                self._look_again(attempt, now)
+        elif attempt.attempt_id in self._absent:
+            self._look_again(attempt, now)
+
+    def _look_again(self, attempt: LiveAttempt, now: int) -> None:
+        """Only a complete observation can say that something is not there; engines tell of changes alone."""
+        attempt.command_at = now
+        for cluster in attempt.clusters:
+            agent = self._context.agents.get(cluster)
+            if agent is not None:
+                agent.look_again()
 
 
 def _member(attempt: LiveAttempt, text: str) -> LiveMember | None:

@@ -18,12 +18,12 @@ from steelyard.store.scoped import Record
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """`holds`: (attempt, when its hold was made, whether it still wanted it). `looked`: shape ids by
-    instant."""
+    """`holds`: (attempt, when its hold was made, whether it still wanted it). `looked`: an
+    instant and the ids of the shapes looked at then."""
 
     clusters: dict[str, ClusterView] = field(default_factory=dict)
     holds: tuple[tuple[int, int, bool], ...] = ()
-    looked: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    looked: tuple[tuple[int, tuple[int, ...]], ...] = ()
     written: int = 0
 
 
@@ -37,11 +37,11 @@ def basis_body(snapshot: Snapshot, now: int, written: int) -> str:
     return _encode(Basis(dict(snapshot.clusters), holds, _looked(snapshot, now), written)).decode()
 
 
-def _looked(snapshot: Snapshot, now: int) -> dict[int, tuple[int, ...]]:
+def _looked(snapshot: Snapshot, now: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Only where it matters: something of a lower priority runs in the shape's queue."""
     lately = {key: at for key, at in snapshot.last_looked.items() if now - at < EXPLAIN_EVERY}
     if not lately:
-        return {}
+        return ()
     lowest: dict[str, int] = {}
     for attempt in snapshot.running.values():
         lowest[attempt.queue] = min(attempt.priority, lowest.get(attempt.queue, attempt.priority))
@@ -52,7 +52,7 @@ def _looked(snapshot: Snapshot, now: int) -> dict[int, tuple[int, ...]]:
         at = lately.get(shape.key)
         if at is not None and lowest.get(shape.queue, shape.priority) < shape.priority:
             found.setdefault(at, []).append(shape_id(shape.key))
-    return {at: tuple(sorted(ids)) for at, ids in sorted(found.items())}
+    return tuple((at, tuple(sorted(ids))) for at, ids in sorted(found.items()))
 
 
 def read_basis(row: Record) -> Basis:

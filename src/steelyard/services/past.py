@@ -338,7 +338,7 @@ def _usage(state: LiveState, running: Mapping[int, RunningView]) -> dict[str, di
 
 
 def _looked(then: _Then) -> dict[str, int]:
-    at = {number: instant for instant, ids in then.basis.looked.items() for number in ids}
+    at = {number: instant for instant, ids in then.basis.looked for number in ids}
     bodies = rows.shapes(then.view, at)
     shapes = [read_shape(body) for body in bodies.values()]
     return {shape.key: at[shape_id(shape.key)] for shape in shapes}
