@@ -17,7 +17,8 @@ router = APIRouter(prefix="/v1/doctor", tags=["doctor"])
 @router.get("")
 def examine(who: PrincipalDep, services: ServicesDep, lang: LanguageDep) -> dict[str, Any]:
     """Every check. `ok` is null where something can't be told or does not apply."""
-    found = doctor.examine(services.store, who, services.engines, services.extra.get("folder"))
+    folder = services.extra.get("folder")
+    found = doctor.examine(services.store, who, services.engines, folder, services.signer)
     return {
         "checks": [
             {

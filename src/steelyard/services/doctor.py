@@ -17,6 +17,7 @@ from steelyard.identity.authorise import authorise
 from steelyard.model.errors import Param, SteelyardError
 from steelyard.model.organisation import Principal, Verb
 from steelyard.model.units import SECOND
+from steelyard.services.audit import LogKey
 from steelyard.services.inventory import clusters
 from steelyard.store.database import View
 from steelyard.store.doctor import database_facts
@@ -41,7 +42,11 @@ class Check:
 
 
 def examine(
-    store: Store, principal: Principal, engines: Mapping[str, Engine], folder: Path | None
+    store: Store,
+    principal: Principal,
+    engines: Mapping[str, Engine],
+    folder: Path | None,
+    signer: LogKey | None = None,
 ) -> list[Check]:
     """Every check. Raises ForbiddenError unless the principal is bound to the whole installation."""
     authorise(principal, Verb.VIEW, "doctor")
@@ -59,12 +64,19 @@ def examine(
                 found += look(view)
         except Exception as error:  # a check that can't be made is an answer, not the end of the others
             found.append(Check(name, False, "check-failed", {"check": name, "cause": type(error).__name__}))
-    return [*found, _writer(store), _disk(folder)]
+    return [*found, _key(store, signer), _writer(store), _disk(folder)]
 
 
 def _database(store: Store, view: View) -> Check:
     facts = database_facts(view)
     return Check("database", True, "database-answers", {"kind": store.engine.dialect.name, **facts})
+
+
+def _key(store: Store, signer: LogKey | None) -> Check:
+    """Somebody signs checkpoints: an embedded server has nobody else to do it."""
+    if signer is not None and signer.able:
+        return Check("key", True, "log-key-here", {})
+    return Check("key", None if store.shared else False, "log-key-missing", {})
 
 
 def _writer(store: Store) -> Check:
