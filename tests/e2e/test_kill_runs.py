@@ -35,6 +35,7 @@ class Run:
     longest: float  # seconds a workload sleeps at most
     victims: tuple[str, ...] = ("server",)
     pause: float = 3.0  # seconds between kills at most
+    cancels: float = 0.0  # share of the workloads that their owner cancels
     killed: Counter[str] = field(default_factory=Counter)
 
 
@@ -49,6 +50,7 @@ class KillRun:
         self.marks.mkdir()
         self.names = [f"kill-{index:04d}" for index in range(run.workloads)]
         self.sleeps = {name: self.random.uniform(1, run.longest) for name in self.names}
+        self.cancels = {name for name in self.names if self.random.random() < run.cancels}
         self.ids: dict[str, str] = {}
         self.up = threading.Event()
         self.figures: dict[str, Any] = {}
@@ -72,24 +74,30 @@ class KillRun:
         self.figures["all_s"] = round(time.monotonic() - began, 1)
 
     def submit(self, name: str) -> None:
-        """Again and again with one key until it is answered: a lost answer makes no second workload."""
+        """One workload; some are cancelled a little later."""
         script = (
             f'echo "started $STEELYARD_ATTEMPT" >> {self.marks}/{name}; '
             f"sleep {self.sleeps[name]:.2f}; exit {exit_code(name)}"
         )
         body = document(name, ["/bin/sh", "-c", script])
+        self.ids[name] = self.insist(name, "/v1/workloads", body, 201)["id"]
+        if name in self.cancels:
+            time.sleep(min(self.sleeps[name] / 3, 2.0))
+            self.insist(f"cancel-{name}", f"/v1/workloads/{self.ids[name]}/cancel", None, 202)
+
+    def insist(self, key: str, path: str, body: Any, status: int) -> Any:
+        """Again and again with one key until it is answered: a lost answer makes nothing twice."""
         while True:
             self.up.wait()
             try:
-                headers = {"Idempotency-Key": name}
-                answer = self.server.client.post("/v1/workloads", json=body, headers=headers)
+                answer = self.server.client.post(path, json=body, headers={"Idempotency-Key": key})
             except httpx.TransportError:
                 time.sleep(0.05)
                 continue
-            if answer.status_code == 201:
-                self.ids[name] = answer.json()["id"]
-                return
-            assert answer.status_code == 503, answer.text
+            if answer.status_code == 503:
+                continue
+            assert answer.status_code in (status, 409), answer.text  # 409: it has ended meanwhile
+            return answer.json()
 
     def kill_once(self) -> None:
         """Wait a random time and kill; the server may not even be ready by then."""
@@ -135,7 +143,8 @@ class KillRun:
                 (a["number"], a["outcome"], [m["exit_code"] for m in a["members"]], a["receipt"]["state"])
                 for a in view["attempts"]
             ]
-            if seen != [(1, "failed" if code else "succeeded", [code], "confirmed")]:
+            expected = [(1, "failed" if code else "succeeded", [code], "confirmed")]
+            if seen != expected and not (name in self.cancels and _is_cancelled(view)):
                 wrong[name] = (code, seen, view["verdict"])
         assert not wrong, json.dumps(wrong, indent=1)[:4000]
 
@@ -150,9 +159,20 @@ class KillRun:
         database = sqlite3.connect(self.server.folder / "steelyard.db")
         (attempts,) = database.execute("SELECT count(*) FROM attempt").fetchone()
         database.close()
-        lines = {name: (self.marks / name).read_text().splitlines() for name in self.names}
-        assert {name: found for name, found in lines.items() if len(found) != 1} == {}
-        assert len({found[0] for found in lines.values()}) == len(self.names) == attempts
+        found = {mark.name: mark.read_text().splitlines() for mark in self.marks.iterdir()}
+        assert found.keys() <= set(self.names)
+        assert set(self.names) - found.keys() <= self.cancels, "some never started"
+        assert {name: lines for name, lines in found.items() if len(lines) != 1} == {}
+        assert len({lines[0] for lines in found.values()}) == len(found)
+        assert attempts == len(self.names)
+
+
+def _is_cancelled(view: dict[str, Any]) -> bool:
+    """Withdrawn before it started, or stopped and its release confirmed."""
+    (attempt,) = view["attempts"]
+    if view["outcome"] == "withdrawn":
+        return attempt["receipt"] is None
+    return view["outcome"] == "cancelled" and attempt["receipt"]["state"] == "confirmed"
 
 
 def exit_code(name: str) -> int:
@@ -180,12 +200,20 @@ def test_a_runner_killed_at_random_moments_loses_nothing_and_runs_nothing_twice(
     carry_out(tmp_path, Run(seed=12, kills=5, workloads=40, longest=6, victims=("runner",), pause=1.5))
 
 
-def test_server_and_runner_killed_together_lose_nothing_and_run_nothing_twice(tmp_path: Path) -> None:
+def test_server_and_runner_killed_while_work_is_cancelled_lose_nothing_and_run_nothing_twice(
+    tmp_path: Path,
+) -> None:
     victims = ("server", "runner", "both", "both")
-    carry_out(tmp_path, Run(seed=13, kills=5, workloads=40, longest=8, victims=victims, pause=2.0))
+    carry_out(
+        tmp_path, Run(seed=13, kills=5, workloads=40, longest=8, victims=victims, pause=2.0, cancels=0.4)
+    )
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("cancels", [0.0, 0.3], ids=["", "cancels"])
 @pytest.mark.parametrize("victims", [("server",), ("server", "runner", "both")], ids=["server", "all"])
-def test_fifty_kills_while_five_hundred_workloads_run(tmp_path: Path, victims: tuple[str, ...]) -> None:
-    carry_out(tmp_path, Run(seed=50, kills=50, workloads=500, longest=200, victims=victims, pause=4.0))
+def test_fifty_kills_while_five_hundred_workloads_run(
+    tmp_path: Path, victims: tuple[str, ...], cancels: float
+) -> None:
+    run = Run(seed=50, kills=50, workloads=500, longest=200, victims=victims, pause=4.0, cancels=cancels)
+    carry_out(tmp_path, run)
