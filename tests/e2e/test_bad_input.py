@@ -204,7 +204,9 @@ BODIES = {
 @pytest.mark.parametrize("path", ["/v1/workloads", "/v1/objects:apply", "/v1/sessions"])
 def test_a_body_that_is_none_is_refused(server: Server, path: str, kind: str) -> None:
     body, codes = BODIES[kind]
-    refused(server, send(server, "POST", path, body), *codes, "request-invalid")
+    # before anybody has signed in only small bodies are read at all
+    more = ("body-too-large",) if path == "/v1/sessions" else ()
+    refused(server, send(server, "POST", path, body), *codes, *more, "request-invalid")
 
 
 @pytest.mark.parametrize(
@@ -259,7 +261,7 @@ def test_an_id_that_is_none_is_not_found(server: Server, path: str) -> None:
 )
 def test_a_query_that_makes_no_sense_is_refused(server: Server, query: str) -> None:
     answers = send(server, "GET", f"/v1/workloads?{query}", None)
-    refused(server, answers, "request-invalid", "cursor-invalid", "limit-invalid")
+    refused(server, answers, "request-invalid", "cursor-invalid", "limit-invalid", "field-invalid")
 
 
 def test_headers_of_any_size_or_content_do_no_harm(server: Server) -> None:
