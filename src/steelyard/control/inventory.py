@@ -6,6 +6,7 @@ membership follows from the declared pools and is an interval like every other r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,7 +132,7 @@ class Inventory:
         if (known.availability, known.reason, known.labels) == seen and not states and not fresh:
             return
         known.labels = dict(found.labels)
-        for device in fresh:
+        for device in _parents_first(fresh):
             self._device(unit, known, device, found, now)
         self._changed(unit, known, found.availability, found.reason, states, now, fresh)
         self._assign(unit, known, now)
@@ -175,7 +176,7 @@ class Inventory:
             simulated=simulated,
             version=1,
         )
-        for device in found.devices:
+        for device in _parents_first(found.devices):
             self._device(unit, node, device, found, now)
         self._leaf(unit, node, carrier, "node.register", [_outline(device) for device in found.devices])
         self._assign(unit, node, now)
@@ -243,6 +244,7 @@ class Inventory:
             unit.update(t.device, {"id": parent.id}, has_children=True)
             if parent.held == 0 and parent.id in context.meter:
                 context.meter.retire(parent.id, now)  # its children are metered instead
+        parted = any(other.parent_uid == found.uid for other in where.devices)
         availability, reason = _effective(where, found)
         simulated = any(fact.provenance == "simulated" for fact in found.facts.values()) or node.simulated
         device = LiveDevice(
@@ -258,7 +260,7 @@ class Inventory:
             availability,
             reason,
             simulated,
-            False,
+            parted,
             1,
             None,
             None,
@@ -278,7 +280,7 @@ class Inventory:
             capacity=found.capacity,
             memory=found.memory,
             parent_id=None if parent is None else parent.id,
-            has_children=False,
+            has_children=parted,
             availability=availability.value,
             reason=reason,
             reason_text=found.reason_text,
@@ -300,6 +302,8 @@ class Inventory:
                 valid_to=None,
                 version=1,
             )
+        if parted:
+            return  # its children are metered instead
         metered = MeterDevice(device.id, device.cluster, device.device_class, device.simulated)
         context.meter.register(metered, device.capacity, now, availability=availability.value, reason=reason)
 
@@ -347,6 +351,10 @@ def _effective(node: FoundNode, device: FoundDevice) -> tuple[Availability, str 
     if node.availability is not Availability.AVAILABLE and device.availability is Availability.AVAILABLE:
         return node.availability, node.reason
     return device.availability, device.reason
+
+
+def _parents_first(devices: Iterable[FoundDevice]) -> list[FoundDevice]:
+    return sorted(devices, key=lambda device: device.parent_uid is not None)
 
 
 def _outline(device: FoundDevice) -> Json:

@@ -69,6 +69,12 @@ def test_after_a_random_life_every_cycle_replays_the_same(tmp_path: Path, seed: 
         assert found["placements"] > 10
 
 
+def test_on_postgresql_too(postgresql_database: str, tmp_path: Path) -> None:
+    with house(postgresql_database, tmp_path) as lived:
+        Storm(lived, 11).run(50)
+        assert replay_all(lived)["placements"] > 5
+
+
 @pytest.mark.parametrize("seed", range(100, 104))
 def test_what_happens_between_reading_and_deciding_is_not_known_to_the_cycle(
     tmp_path: Path, seed: int
