@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 
-from steelyard.model.errors import ConflictError, SteelyardError
+from steelyard.model.errors import ConflictError, SteelyardError, UnavailableError
 from steelyard.model.ids import parse, render
 from steelyard.model.lifecycle import Phase
 from steelyard.model.units import SECOND
@@ -81,8 +81,8 @@ class Storm:
         """One pass of the loop, some time later."""
         try:
             self.house.tick(step=self.dice.randrange(1_000, 400_000) if micros is None else micros)
-        except ConflictError:
-            return  # somebody else was quicker: the next tick loads anew what is there
+        except (ConflictError, UnavailableError):
+            return  # somebody was quicker, or the database failed: the next tick loads anew what is there
         self.after_tick()
 
     def submit(self, **more: object) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 
+from steelyard.model.errors import SteelyardError
 from steelyard.model.lifecycle import HOLDING_PHASES
 from steelyard.scheduling import Snapshot, total_usage
 from steelyard.services.live_load import load_state
@@ -73,6 +78,26 @@ def compare(house: House) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_memory_is_what_the_store_gives_after_every_tick(house: House, seed: int) -> None:
     Storm(house, seed + 50, lambda: compare(house)).run(60)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_commits_that_fail_at_any_statement_harm_nothing_that_follows(house: House, seed: int) -> None:
+    dice = random.Random(seed)
+
+    def fail_sometimes(connection: Any, *_rest: object) -> None:
+        if connection.get_execution_options().get("writing") and dice.random() < 0.01:
+            raise OperationalError("COMMIT", {}, RuntimeError("the connection was lost"))
+
+    storm = Storm(house, seed + 80, lambda: compare(house))
+    event.listen(house.store.engine, "before_cursor_execute", fail_sometimes)
+    event.listen(house.store.engine, "commit", fail_sometimes)
+    for _ in range(40):
+        with suppress(SteelyardError):
+            dice.choice(storm.steps)()
+        storm.tick()
+    event.remove(house.store.engine, "before_cursor_execute", fail_sometimes)
+    event.remove(house.store.engine, "commit", fail_sometimes)
+    storm.run(5)
 
 
 def test_nothing_is_charged_when_nothing_is_live(house: House) -> None:
