@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING
 from steelyard import __version__, locale
 from steelyard.cli import failure, help_pages, table
 from steelyard.cli.config import config_path, read_config
-from steelyard.model.errors import InvalidError, SteelyardError
+from steelyard.model.errors import InvalidError, SteelyardError, UnavailableError
 
 if TYPE_CHECKING:
     from steelyard.cli.session import Connect
 
 #: Options that may stand before the command, too; all take a value.
 _LEADING = ("--lang", "--url", "-o", "--output")
+#: How writing fails, beside a reader that left.
+_OF_OUTPUT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
 @dataclass(slots=True)
@@ -40,6 +43,8 @@ def main(
     arguments: Sequence[str], environ: Mapping[str, str] = os.environ, connect: Connect | None = None
 ) -> int:
     """Runs one command; the exit status. `connect` is given by tests."""
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (as long as the program)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -50,7 +55,14 @@ def main(
         sys.stderr.write("\n")
         return failure.INTERRUPTED
     except (BrokenPipeError, failure.ReaderLeftError):
-        return _reader_left()
+        _write_nowhere()
+        return failure.OK
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OF_OUTPUT:
+            raise
+        _write_nowhere()
+        lang = locale.choose(list(arguments), environ)
+        return failure.report(UnavailableError("output-failed", reason=error.strerror or str(error)), lang)
     return status
 
 
@@ -138,14 +150,13 @@ def _asked_language(arguments: list[str]) -> str | None:
     return None
 
 
-def _reader_left() -> int:
-    """Whoever read our output has read enough: no complaint now, and none when the program ends."""
+def _write_nowhere() -> None:
+    """What is still to be written is lost: no complaint of it when the program ends."""
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
     except (OSError, ValueError):
         pass
-    return failure.OK
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from steelyard.cli.session import Column, Session
 
 _WIDE = 100_000
+_GAP, _LEAST = 2, 5
+_ID = "cli.column.id"  # in two pieces it can't be copied
 
 
 class _Dumper(yaml.SafeDumper):
@@ -50,7 +53,8 @@ def _are_documents(data: Any) -> bool:
 
 
 def draw(session: Session, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
-    """One line a row on a pipe; on a terminal cells are wrapped to its width."""
+    """One line a row on a pipe; on a terminal cells are wrapped to its width, and where that is too narrow
+    for the columns there is a line for each cell instead."""
     terminal = sys.stdout.isatty()
     console = Console(
         file=sys.stdout,
@@ -61,15 +65,33 @@ def draw(session: Session, columns: Sequence[Column], rows: Sequence[Mapping[str
         no_color=session.environ.get("NO_COLOR") is not None,
         force_terminal=terminal,
     )
-    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for code, _ in columns:
-        whole = not terminal or code == "cli.column.id"  # an id in two pieces can't be copied
-        table.add_column(session.text(code), overflow="fold", no_wrap=whole)
-    for row in rows:
-        table.add_row(*(Text(_cell(row, key)) for _, key in columns))
+    heads = [session.text(code) for code, _ in columns]
+    cells = [[_cell(row, key) for _, key in columns] for row in rows]
+    whole = [not terminal or code == _ID for code, _ in columns]
+    if terminal and _needed(heads, cells, whole) > console.width:
+        sys.stdout.write(_listed(heads, cells))
+        return
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
+    for head, in_one_piece in zip(heads, whole, strict=True):
+        table.add_column(head, overflow="fold", no_wrap=in_one_piece)
+    for row in cells:
+        table.add_row(*map(Text, row))
     with console.capture() as captured:
         console.print(table)
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def _needed(heads: Sequence[str], cells: Sequence[Sequence[str]], whole: Sequence[bool]) -> int:
+    """The least width at which the columns can be read: folded ones keep a word's beginning."""
+    widest = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
+    kept = [width if one else min(width, _LEAST) for width, one in zip(widest, whole, strict=True)]
+    return sum(kept) + _GAP * (len(kept) - 1)
+
+
+def _listed(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    """A line a cell, an empty line between rows; the terminal breaks what is long."""
+    blocks = ("\n".join(f"{head}: {cell}" for head, cell in zip(heads, row, strict=True)) for row in cells)
+    return "\n\n".join(blocks) + "\n" if cells else "  ".join(heads) + "\n"
 
 
 def _cell(row: Mapping[str, Any], key: str | Callable[[Mapping[str, Any]], object]) -> str:

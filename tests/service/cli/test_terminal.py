@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -63,15 +66,14 @@ def server() -> Iterator[tuple[Fake, dict[str, str]]]:
 
 def on_pipe(arguments: list[str], environ: dict[str, str]) -> bytes:
     """What a command writes to a pipe."""
-    done = subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, env=environ, check=True, timeout=60
-    )
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, env=environ, check=True, timeout=60)
     return done.stdout
 
 
-def on_terminal(arguments: list[str], environ: dict[str, str]) -> bytes:
+def on_terminal(arguments: list[str], environ: dict[str, str], width: int = 80) -> bytes:
     """What a command writes to a terminal."""
     leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     process = subprocess.Popen([*COMMAND, *arguments], stdout=follower, stderr=follower, env=environ)
     os.close(follower)
     written = b""
@@ -135,6 +137,37 @@ def test_a_reader_that_leaves_early_is_no_error(server: tuple[Fake, dict[str, st
     assert process.stderr.read() == b""
     assert process.wait(60) == 0
     process.stderr.close()
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_table_that_a_terminal_is_too_narrow_for_is_a_line_a_cell(
+    server: tuple[Fake, dict[str, str]], lang: str
+) -> None:
+    _, environ = server
+    environ = {**environ, "STEELYARD_LANG": lang}
+    shown = on_terminal(["list"], environ, width=40).decode()
+    cells = on_pipe(["list"], environ).decode().splitlines()[1].split("  ")
+    for cell in filter(None, map(str.strip, cells)):
+        assert f": {cell}\r\n" in shown
+    assert ": " not in on_terminal(["list"], environ, width=250).decode().splitlines()[0]
+
+
+def test_output_that_can_not_be_written_is_a_sentence(server: tuple[Fake, dict[str, str]]) -> None:
+    _, environ = server
+    for form in ("table", "json", "yaml"):
+        with open("/dev/full", "wb") as full:
+            command = [*COMMAND, "list", "-o", form]
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=environ, timeout=60)
+        assert done.returncode == 1
+        assert done.stderr.endswith(b"[output-failed]\n")
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_an_output_nothing_is_shown_and_nothing_breaks(server: tuple[Fake, dict[str, str]]) -> None:
+    _, environ = server
+    shell = ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "list"]
+    done = subprocess.run(shell, capture_output=True, env=environ, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_an_interrupt_ends_quietly(server: tuple[Fake, dict[str, str]]) -> None:
