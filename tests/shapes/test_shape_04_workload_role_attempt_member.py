@@ -20,6 +20,7 @@ ROLES = [
 ]
 
 
+@pytest.mark.requirement("D9")
 def test_the_kinds_are_five() -> None:
     assert [kind.value for kind in WorkloadKind] == [
         "training",

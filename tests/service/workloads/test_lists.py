@@ -112,6 +112,7 @@ def test_a_held_and_a_finished_workload_are_explained_too(desk: Desk) -> None:
     assert (answer["decision"], answer["reasons"][0]["code"]) == ("waits", "held")
 
 
+@pytest.mark.requirement("J12")
 def test_holders_of_other_projects_are_nameless_and_their_amount_stays() -> None:
     mine = Holder("workload", render("workload", 1), 600, "mine", "vision", "main", 5)
     other = Holder("workload", render("workload", 2), 400, "theirs", "speech", "main", 6)

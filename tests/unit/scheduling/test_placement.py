@@ -78,6 +78,7 @@ def test_no_class_serves_another_classs_request() -> None:
     assert codes(decisions, "npu") == [ReasonCode.NO_MATCHING_FLAVOR]
 
 
+@pytest.mark.requirement("C12")
 def test_an_allowed_flavor_of_another_class_is_not_used() -> None:
     wants_npu = shape("npu", request(npu=1000, flavors=("a100", "npu-x")))
     base = snapshot([node(1, gpus=8), node(2, gpus=1, flavor="npu-x")], group(wants_npu, item(1)))
