@@ -72,7 +72,7 @@ def notes(answer: dict[str, Any]) -> set[str]:
     return {note["code"] for note in answer["notes"]}
 
 
-@pytest.mark.requirement("K4", "K7", "K10")
+@pytest.mark.requirement("K4", "K7", "K10", "I3")
 def test_a_stranger_verifies_a_bundle_of_a_house_at_work(
     house: House, signer: LogSigner, tmp_path: Path
 ) -> None:
@@ -118,6 +118,7 @@ def test_a_flipped_bit_is_found_and_its_file_named(
     assert path in {problem["file"] for problem in answer["problems"]}
 
 
+@pytest.mark.requirement("O14")
 def test_simulated_devices_are_pending_and_said(house: House, signer: LogSigner) -> None:
     files = export_bundle(house.store, ADMIN, signer)
     items = json.loads(files["pending.json"])["items"]

@@ -71,6 +71,7 @@ def test_usage_closes_while_work_runs_and_after_it_ended_in_any_window(house: Ho
     }  # fmt: skip
 
 
+@pytest.mark.requirement("L8", "L1")
 def test_every_dimension_gives_the_same_total(house: House) -> None:
     house.submit("one", expect={"run": "3s"})
     house.submit("two", namespace="translate-dev", expect={"run": "600s"})

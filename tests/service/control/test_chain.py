@@ -20,7 +20,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     made.close()
 
 
-@pytest.mark.requirement("D1", "D13", "G4", "G7")
+@pytest.mark.requirement("D1", "D13", "G4", "G7", "G10")
 def test_a_workload_goes_the_whole_way_and_its_stages_tile(house: House) -> None:
     workload = house.submit("train")
     house.run_dry()

@@ -67,6 +67,7 @@ def test_a_refusal_over_a_limit_names_the_workload_that_holds_it(house: House, d
     assert told(house, OF_DETECT, "detect-dev", dry_run) == [("workload", "holder", 1000)]
 
 
+@pytest.mark.requirement("J12")
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_holder_out_of_sight_has_an_amount_and_no_name(house: House, dry_run: bool) -> None:
     assert told(house, OF_SEGMENT, "segment-dev", dry_run) == [("workload", None, 1000)]

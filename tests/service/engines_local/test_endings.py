@@ -71,6 +71,7 @@ def test_descendants_in_sessions_of_their_own_are_told_and_ended_too(engine: Loc
     assert b"told" in engine.logs("mb_1", 0, 1000).data
 
 
+@pytest.mark.requirement("G12")
 def test_what_a_program_leaves_behind_is_ended_with_it(engine: LocalEngine, tmp_path: Path) -> None:
     script = "setsid sh -c 'sleep 300' & (sleep 300 &) ; echo x > $TMPDIR/file; exit 0"
     engine.start([sh("at_1", script)])

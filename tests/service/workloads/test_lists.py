@@ -89,7 +89,7 @@ def test_what_fits_can_start_by_the_same_decide(desk: Desk) -> None:
     assert answer["policy_version"] >= 1
 
 
-@pytest.mark.requirement("E4", "E5")
+@pytest.mark.requirement("E4", "E5", "J12")
 def test_what_waits_for_quota_says_for_which_and_who_is_ahead(desk: Desk, clock: Clock) -> None:
     submit(desk, BOB, workload("first", "speech-dev", count=2))
     clock.forward(1)

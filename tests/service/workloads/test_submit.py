@@ -135,6 +135,7 @@ def test_a_held_workload_is_not_eligible(desk: Desk) -> None:
     assert [reason["code"] for reason in view["reasons"]] == ["held"]
 
 
+@pytest.mark.requirement("C15")
 def test_a_template_lies_beneath_and_its_version_is_kept(desk: Desk) -> None:
     apply(desk.store, doc("Template", "small", version="1", spec={"timeLimit": "10m", "grace": "1s"}))
     view = submit(desk, ANN, workload("job", template="small", grace="2s"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -127,6 +128,7 @@ def contended(draw: st.DrawFn) -> Snapshot:
     )
 
 
+@pytest.mark.requirement("J10")
 @given(worlds() | contended())
 def test_every_answer_keeps_the_invariants(world: Snapshot) -> None:
     check_answer(world, decide(world, POLICY, NOW))
