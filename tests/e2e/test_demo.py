@@ -63,7 +63,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 @pytest.mark.requirement("A6", "A11", "A12", "B10", "B13", "D3", "E7", "F4", "G9")
-@pytest.mark.requirement("H4", "J2", "L8", "M1", "M4", "M5", "M9", "M10", "M13")
+@pytest.mark.requirement("G1", "H4", "J2", "L8", "M1", "M4", "M5", "M9", "M10", "M13")
 def test_every_expectation_is_met_and_the_exit_status_says_so(told: Told) -> None:
     unmet = {result["id"]: result["seen"] for result in told.report["results"] if not result["ok"]}
     assert unmet == {}, told.output
