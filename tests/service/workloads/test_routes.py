@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from steelyard.api.app import create_app
 from steelyard.api.context import Services
 from steelyard.api.events import broadcaster
-from steelyard.api.streams import QUEUE, Subscriber
+from steelyard.api.streams import QUEUE, Broadcaster, Subscriber
 from steelyard.engines.port import EngineUnavailable, LogChunk
 from steelyard.evidence.leaf import ActorRef
 from steelyard.identity.actor import SYSTEM
@@ -315,9 +315,13 @@ def test_one_reader_of_the_log_serves_all_pages(house: House) -> None:
 
 # --- streams of those who may read no more ----------------------------------------------------------
 class _Endless:
-    """A log that never ends."""
+    """A log that never ends; `read` is set once somebody reads it."""
+
+    def __init__(self) -> None:
+        self.read = threading.Event()
 
     def logs(self, _member: str, offset: int, _limit: int) -> LogChunk:
+        self.read.set()
         return LogChunk(b"line\n", offset + 5, False)
 
 
@@ -328,8 +332,14 @@ def test_who_may_read_no_more_is_cut_off_from_a_log_that_it_follows(
 ) -> None:
     monkeypatch.setattr("steelyard.api.logs.ASK_AGAIN", 0.0)
     name = running_member(house)
-    house.services.engines = {"sim": _Endless()}  # type: ignore[dict-item]
-    cut_off = threading.Timer(0.3, _cut_off, (house, by))
+    engine = _Endless()
+    house.services.engines = {"sim": engine}  # type: ignore[dict-item]
+
+    def later() -> None:
+        engine.read.wait(30)
+        _cut_off(house, by)
+
+    cut_off = threading.Thread(target=later)
     cut_off.start()
     found = events(house("ann", "GET", f"/v1/workloads/{name}/logs/stream").text)
     cut_off.join()
@@ -343,9 +353,16 @@ def test_who_may_see_no_more_is_told_of_no_more_changes(
     house: House, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("steelyard.api.events.ASK_AGAIN", 0.0)
+    opened, subscribe = threading.Event(), Broadcaster.subscribe
+
+    def subscribed(source: Broadcaster, wanted: Callable[[Change], bool]) -> Subscriber:
+        opened.set()
+        return subscribe(source, wanted)
+
+    monkeypatch.setattr(Broadcaster, "subscribe", subscribed)
 
     def later() -> None:
-        time.sleep(0.4)
+        opened.wait(30)
         _cut_off(house, by)
         house.desk.store.writer.write(house.desk.plan(SYSTEM, workload("secret")).unit)
 
