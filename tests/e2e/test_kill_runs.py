@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class Run:
     kills: int
     workloads: int
     longest: float  # seconds a workload sleeps at most
+    shortest: float = 1.0  # and at least
     victims: tuple[str, ...] = ("server",)
     pause: float = 3.0  # seconds between kills at most
     cancels: float = 0.0  # share of the workloads that their owner cancels
@@ -49,7 +51,7 @@ class KillRun:
         self.marks = folder / "marks"
         self.marks.mkdir()
         self.names = [f"kill-{index:04d}" for index in range(run.workloads)]
-        self.sleeps = {name: self.random.uniform(1, run.longest) for name in self.names}
+        self.sleeps = {name: self.random.uniform(run.shortest, run.longest) for name in self.names}
         self.cancels = {name for name in self.names if self.random.random() < run.cancels}
         self.ids: dict[str, str] = {}
         self.up = threading.Event()
@@ -158,7 +160,10 @@ class KillRun:
         """One line per attempt, of the attempt that the books know."""
         database = sqlite3.connect(self.server.folder / "steelyard.db")
         (attempts,) = database.execute("SELECT count(*) FROM attempt").fetchone()
+        spans = database.execute("SELECT started, ended FROM attempt WHERE started IS NOT NULL").fetchall()
         database.close()
+        changes = sorted([(at, 1) for at, _ in spans] + [(at, -1) for _, at in spans])
+        self.figures["most_at_once"] = max(accumulate(step for _, step in changes))
         found = {mark.name: mark.read_text().splitlines() for mark in self.marks.iterdir()}
         assert found.keys() <= set(self.names)
         assert set(self.names) - found.keys() <= self.cancels, "some never started"
@@ -215,5 +220,7 @@ def test_server_and_runner_killed_while_work_is_cancelled_lose_nothing_and_run_n
 def test_fifty_kills_while_five_hundred_workloads_run(
     tmp_path: Path, victims: tuple[str, ...], cancels: float
 ) -> None:
-    run = Run(seed=50, kills=50, workloads=500, longest=200, victims=victims, pause=4.0, cancels=cancels)
+    run = Run(
+        50, kills=50, workloads=500, longest=180, shortest=60, victims=victims, pause=4.0, cancels=cancels
+    )
     carry_out(tmp_path, run)

@@ -44,6 +44,7 @@ Seal = Callable[[str], None]
 BUSY_WAIT = 0.02
 IDLE_WAIT = 1.0
 TIMERS_EVERY = 0.25  # seconds
+FAILED_WAIT, MOST_FAILED_WAIT = 0.02, 5.0
 
 
 class Desk:
@@ -84,7 +85,7 @@ class ControlLoop:
         self._inline = inline
         self._lease = Lease(store, holder)
         self._wake = threading.Event()
-        self._closed = False
+        self._ending = threading.Event()
         self._next_timers = 0.0
         self._declared: dict[str, str] = {}
         self.agents: dict[str, Agent] = {}
@@ -100,7 +101,7 @@ class ControlLoop:
 
     def close(self) -> None:
         """Stop looping and give the lease back; running work goes on."""
-        self._closed = True
+        self._ending.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=30)
@@ -113,21 +114,24 @@ class ControlLoop:
         return self.desk is not None
 
     def _run(self) -> None:
-        while not self._closed:
+        failed = 0  # ticks in a row
+        while not self._ending.is_set():
             wait = IDLE_WAIT
             try:
                 wait = BUSY_WAIT if self.tick() else self._idle_wait()
-                self.last_error = None
+                self.last_error, failed = None, 0
             except SteelyardError as error:
-                self.last_error = error.code
+                self.last_error, failed = error.code, failed + 1
                 log.warning("control-tick-failed", error=str(error))
                 self.desk = None  # the next tick loads anew what the store has
             except Exception as error:
                 # a loop's tick: whatever failed, the next tick loads anew what the store has
-                self.last_error = f"{type(error).__name__}: {error}"
+                self.last_error, failed = f"{type(error).__name__}: {error}", failed + 1
                 log.exception("control-tick-failed")
                 self.desk = None
             self.ticked_at = time.monotonic()
+            if failed > 1:  # whatever wakes us now would only let it fail again
+                self._ending.wait(min(FAILED_WAIT * (1 << min(failed, 10)), MOST_FAILED_WAIT))
             self._wake.wait(wait)
             self._wake.clear()
 
