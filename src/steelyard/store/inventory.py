@@ -152,7 +152,6 @@ def open_allocations(
         .join(t.attempt, t.attempt.c.id == a.attempt_id)
         .join(t.workload, w.id == t.attempt.c.workload_id)
         .where(a.t1.is_(None))
-        .order_by(a.id)
     )  # fmt: skip
     groups = [None] if device_ids is None else list(chunks(sorted(device_ids)))
     found = []
@@ -160,7 +159,7 @@ def open_allocations(
         query = base if group is None else base.where(a.device_id.in_(group))
         for row in connection.execute(query):
             found.append(_shown(record(row), scope))
-    return found
+    return sorted(found, key=lambda row: int(row["id"]))  # in SQL the order would cost the index of open ones
 
 
 def _shown(row: Record, scope: Scope) -> Record:

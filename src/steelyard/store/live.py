@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, ScalarSelect, Select, and_, func, select
 
 from steelyard.store import tables as t
+from steelyard.store.workloads import LIVE_ROWS
 
 _CHUNK = 400
 LiveRow = Row[Any]
@@ -52,11 +53,14 @@ def _sliced_until() -> ScalarSelect[Any]:
     return select(func.max(w.t1)).where(w.attempt_id == t.attempt.c.id).scalar_subquery()
 
 
+def _by_id(row: LiveRow) -> int:
+    return int(row.id)
+
+
 def live_workloads(connection: Connection) -> Sequence[LiveRow]:
-    """Every workload that is not finished, with its current attempt and its shape."""
-    return connection.execute(
-        _attempts().where(t.workload.c.phase != "finished").order_by(t.workload.c.id)
-    ).all()
+    """Every workload that is not finished, with its current attempt and its shape, by id."""
+    found = connection.execute(_attempts().where(LIVE_ROWS)).all()
+    return sorted(found, key=_by_id)  # in SQL the order would cost the index of live ones
 
 
 def workloads_by_id(connection: Connection, ids: Iterable[int]) -> list[LiveRow]:
@@ -70,24 +74,22 @@ def workloads_by_id(connection: Connection, ids: Iterable[int]) -> list[LiveRow]
 
 
 def members_of_live(connection: Connection) -> Sequence[LiveRow]:
-    """Members of the current attempts of live workloads, with their node's name."""
-    join = (
-        t.member.join(t.attempt, t.attempt.c.id == t.member.c.attempt_id)
-        .join(
-            t.workload,
-            and_(t.workload.c.id == t.attempt.c.workload_id, t.attempt.c.number == t.workload.c.attempt),
-        )
+    """Members of the current attempts of live workloads, with their node's name, by id."""
+    w, a = t.workload.c, t.attempt.c
+    current = and_(a.workload_id == w.id, a.number == w.attempt)
+    attempts = select(a.id).select_from(t.workload.join(t.attempt, current)).where(LIVE_ROWS)
+    query = (
+        select(t.member, t.node.c.name.label("node_name"))
         .join(t.node, t.node.c.id == t.member.c.node_id)
+        .where(t.member.c.attempt_id.in_(attempts))
     )
-    query = select(t.member, t.node.c.name.label("node_name")).select_from(join)
-    return connection.execute(query.where(t.workload.c.phase != "finished").order_by(t.member.c.id)).all()
+    return sorted(connection.execute(query).all(), key=_by_id)
 
 
 def open_allocations(connection: Connection) -> Sequence[LiveRow]:
-    """Allocations whose holding has not ended."""
-    return connection.execute(
-        select(t.allocation).where(t.allocation.c.t1.is_(None)).order_by(t.allocation.c.id)
-    ).all()
+    """Allocations whose holding has not ended, by id."""
+    found = connection.execute(select(t.allocation).where(t.allocation.c.t1.is_(None))).all()
+    return sorted(found, key=_by_id)
 
 
 def nodes(connection: Connection) -> Sequence[LiveRow]:

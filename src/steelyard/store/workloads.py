@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Select, func, literal, select
 
 from steelyard.model.errors import InvalidError
 from steelyard.model.ids import parse, render
@@ -14,6 +14,9 @@ from steelyard.store import tables as t
 from steelyard.store.scoped import Record, contains, page_size, record, visible
 
 LIVE = "live"
+_FINISHED = "finished"
+#: As the index of live workloads says it: only a condition that contains these words may use it.
+LIVE_ROWS = t.workload.c.phase != literal(_FINISHED, literal_execute=True)
 _NEWEST = "newest"
 _CURRENT = (t.attempt.c.workload_id == t.workload.c.id) & (t.attempt.c.number == t.workload.c.attempt)
 _ATTEMPT_COLUMNS = (
@@ -60,9 +63,9 @@ def _narrowed(
     ):
         if value is not None:
             query = query.where(column == value)
-    if wanted.phase == LIVE:
-        query = query.where(w.phase != "finished")
-    elif wanted.phase is not None:
+    if wanted.phase not in (None, _FINISHED):
+        query = query.where(LIVE_ROWS)
+    if wanted.phase not in (None, LIVE):
         query = query.where(w.phase == wanted.phase)
     if wanted.text:
         query = query.where(contains(w.name, wanted.text))
@@ -104,9 +107,7 @@ def count_live(connection: Connection, scope: Scope) -> dict[tuple[str, str, str
     """Live workloads by (queue, project, namespace, phase)."""
     w = t.workload.c
     keys = (w.queue, w.project, w.namespace, w.phase)
-    query = (
-        select(*keys, func.count()).where(visible(w.project, scope), w.phase != "finished").group_by(*keys)
-    )
+    query = select(*keys, func.count()).where(visible(w.project, scope), LIVE_ROWS).group_by(*keys)
     return {(row[0], row[1], row[2], row[3]): row[4] for row in connection.execute(query)}
 
 
@@ -268,7 +269,7 @@ def _ahead(queue: str, priority: int, submitted_at: int, workload_id: int) -> Co
     w = t.workload.c
     earlier = (w.submitted_at < submitted_at) | ((w.submitted_at == submitted_at) & (w.id < workload_id))
     first = (w.priority > priority) | ((w.priority == priority) & earlier)
-    return (w.queue == queue) & (w.phase == "queued") & first
+    return (w.queue == queue) & LIVE_ROWS & (w.phase == "queued") & first
 
 
 def count_ahead(
