@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, BinaryIO
 
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from steelyard.api.auth import PrincipalDep
-from steelyard.api.context import ServicesDep
+from steelyard.api.context import Services, ServicesDep
+from steelyard.api.lanes import Lane
 from steelyard.model.errors import UnavailableError
+from steelyard.model.organisation import Principal
 from steelyard.services import audit
-from steelyard.services.bundle_export import export_bundle, tar_chunks
+from steelyard.services.bundle_export import export_bundle, read_pieces, spooled_tar
 from steelyard.services.checks import run_checks
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
+#: What reads the whole house is done one after another: each takes memory by the house's size.
+WHOLE_HOUSE = Lane("whole-house", workers=1, waiting=20, code="too-many-audits")
 Seq = Annotated[int, Path(ge=0, le=2**53)]
 
 
@@ -63,21 +68,27 @@ def consistency(
 
 
 @router.post("/checks")
-def checks(who: PrincipalDep, services: ServicesDep) -> dict[str, Any]:
+async def checks(who: PrincipalDep, services: ServicesDep) -> dict[str, Any]:
     """Runs every check of conservation and of the log. Changes nothing."""
-    return run_checks(services.store, who)
+    audit.authorise_audit(who)
+    return await WHOLE_HOUSE.run(partial(run_checks, services.store, who))
 
 
 @router.post("/bundle", response_class=Response, responses={200: {"content": {"application/x-tar": {}}}})
-def bundle(who: PrincipalDep, services: ServicesDep, body: WindowBody | None = None) -> Response:
+async def bundle(who: PrincipalDep, services: ServicesDep, body: WindowBody | None = None) -> Response:
     """An evidence bundle as a tar file, signed with the log's key."""
     audit.authorise_audit(who)
     if services.signer is None:
         raise UnavailableError("log-key-elsewhere")
     asked = body or WindowBody()
-    files = export_bundle(services.store, who, services.signer, asked.start, asked.end)
+    archive = await WHOLE_HOUSE.run(partial(_archive, services, who, asked))
     return StreamingResponse(
-        tar_chunks(files),
+        read_pieces(archive),
         media_type="application/x-tar",
         headers={"Content-Disposition": 'attachment; filename="steelyard-evidence.tar"'},
     )
+
+
+def _archive(services: Services, who: Principal, asked: WindowBody) -> BinaryIO:
+    files = export_bundle(services.store, who, services.signer, asked.start, asked.end)
+    return spooled_tar(files)

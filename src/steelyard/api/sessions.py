@@ -5,36 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import anyio.to_thread
-from anyio import CapacityLimiter
-from anyio.lowlevel import RunVar
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from steelyard.api.auth import IdentifiedDep
 from steelyard.api.context import OriginDep, ServicesDep
-from steelyard.model.errors import UnavailableError
+from steelyard.api.lanes import Lane
 from steelyard.services import sessions
 
 #: Answers without a credential.
 open_router = APIRouter(prefix="/v1", tags=["sessions"])
 router = APIRouter(prefix="/v1", tags=["sessions"])
-
-
-#: Sign-ins worked on at a time, in threads of their own: a flood of them takes none from signed-in people.
-WORKERS = 3
-MAX_WAITING = 200
-_WORKERS: RunVar[CapacityLimiter] = RunVar("sign-in-workers")
-
-
-def _limiter() -> CapacityLimiter:
-    """The event loop's bound on sign-ins."""
-    try:
-        return _WORKERS.get()
-    except LookupError:
-        made = CapacityLimiter(WORKERS)
-        _WORKERS.set(made)
-        return made
+#: A flood of sign-ins takes no thread from signed-in people.
+SIGN_INS = Lane("sign-ins", workers=3, waiting=200, code="too-many-sign-ins")
 
 
 class SignIn(BaseModel):
@@ -56,11 +39,8 @@ class Session(BaseModel):
 @open_router.post("/sessions", status_code=201)
 async def sign_in(body: SignIn, services: ServicesDep, origin: OriginDep) -> Session:
     """Open a session of 12 hours."""
-    limiter = _limiter()
-    if limiter.statistics().tasks_waiting >= MAX_WAITING:
-        raise UnavailableError("too-many-sign-ins")
     login = partial(services.logins.login, body.user, body.password, origin=origin)
-    issued = await anyio.to_thread.run_sync(login, limiter=limiter)
+    issued = await SIGN_INS.run(login)
     return Session(token=issued.secret, expires_at=issued.expires_at or 0, user=issued.user)
 
 

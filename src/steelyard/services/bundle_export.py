@@ -177,10 +177,20 @@ def write_tar(files: Mapping[str, bytes], out: BinaryIO) -> None:
             archive.addfile(entry, io.BytesIO(files[path]))
 
 
-def tar_chunks(files: Mapping[str, bytes]) -> Iterator[bytes]:
-    """The tar piece by piece; a large one lies on disk meanwhile."""
-    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
-        write_tar(files, cast(BinaryIO, spool))
+def spooled_tar(files: Mapping[str, bytes]) -> BinaryIO:
+    """The tar, at its beginning; a large one lies on disk, so that the files need not stay in memory."""
+    spool = cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))  # noqa: SIM115  (closed by its reader)
+    try:
+        write_tar(files, spool)
         spool.seek(0)
-        while piece := spool.read(_PIECE):
+    except BaseException:
+        spool.close()
+        raise
+    return spool
+
+
+def read_pieces(archive: BinaryIO) -> Iterator[bytes]:
+    """The archive piece by piece; closes it."""
+    with archive:
+        while piece := archive.read(_PIECE):
             yield piece

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fastapi.testclient import TestClient
 
-from steelyard.api import sessions
+from steelyard.api.audit import WHOLE_HOUSE
+from steelyard.api.sessions import SIGN_INS
 from steelyard.identity.actor import SYSTEM
 from steelyard.model.errors import UnauthenticatedError
 from steelyard.services import declared
@@ -65,7 +66,7 @@ def test_a_flood_of_sign_ins_does_not_keep_others_waiting(
     bearer = {"Authorization": f"Bearer {house.secrets['ann']}"}
     with TestClient(house.app) as client, ThreadPoolExecutor(24) as pool:
         waiting = [pool.submit(client.post, "/v1/sessions", json=body) for _ in range(24)]
-        assert all(signing_in.acquire(timeout=30) for _ in range(sessions.WORKERS))
+        assert all(signing_in.acquire(timeout=30) for _ in range(SIGN_INS.workers))
         try:
             assert client.get("/v1/me", headers=bearer).status_code == 200
             assert not any(one.done() for one in waiting)
@@ -75,8 +76,17 @@ def test_a_flood_of_sign_ins_does_not_keep_others_waiting(
 
 
 def test_too_many_sign_ins_are_told_to_come_again(house: ApiHouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "MAX_WAITING", 0)
+    monkeypatch.setattr(SIGN_INS, "waiting", 0)
     body = {"user": "admin", "password": house.admin_password}
     answer = house.as_(None)("POST", "/v1/sessions", body)
     assert (answer.status_code, answer.json()["code"]) == (503, "too-many-sign-ins")
     assert answer.headers["Retry-After"] == "1"
+
+
+def test_audits_of_the_whole_house_take_turns_but_strangers_are_turned_away_at_once(
+    house: ApiHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WHOLE_HOUSE, "waiting", 0)
+    for path in ("/v1/audit/checks", "/v1/audit/bundle"):
+        assert house.as_("ann")("POST", path).status_code == 403
+    assert house.as_("aud")("POST", "/v1/audit/checks").json()["code"] == "too-many-audits"

@@ -23,7 +23,7 @@ from steelyard.model.errors import ForbiddenError, UnavailableError
 from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.model.units import SECOND
 from steelyard.services.audit import checkpoint
-from steelyard.services.bundle_export import export_bundle, tar_chunks
+from steelyard.services.bundle_export import export_bundle, read_pieces, spooled_tar
 from steelyard.services.keys import LogSigner, open_log_key, rotate_log_key
 from steelyard.services.sessions import create_token
 from steelyard.services.usage import report
@@ -56,7 +56,7 @@ def busy(house: House) -> None:
 
 
 def unpack(files: Files, folder: Path) -> Path:
-    packed = b"".join(tar_chunks(files))
+    packed = b"".join(read_pieces(spooled_tar(files)))
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")
     return folder
