@@ -14,6 +14,8 @@ from steelyard.client.views import ApplyResult, Json, LogChunk, WorkloadRow, Wor
 
 _RECONNECTS = 3  # of a followed log, without a byte between them
 _POLL = (0.1, 1.0)  # seconds: the first pause of a wait, and the longest
+#: How long what reads the whole house may take: minutes, where hundreds of thousands of workloads have run.
+AUDIT_SECONDS = 1800.0
 
 
 class Client(Requests):
@@ -291,12 +293,12 @@ class Client(Requests):
 
     def audit_checks(self) -> Json:
         """Runs the checks of conservation and integrity: {ok, checks}."""
-        return cast(Json, self._post("/v1/audit/checks"))
+        return cast(Json, self._post("/v1/audit/checks", patience=AUDIT_SECONDS))
 
     def audit_bundle(self, start: int | None = None, end: int | None = None) -> bytes:
         """An evidence bundle as a tar file."""
         body = {key: value for key, value in (("from", start), ("to", end)) if value is not None}
-        return self.download("/v1/audit/bundle", body)
+        return self.download("/v1/audit/bundle", body, patience=AUDIT_SECONDS)
 
     def cycles(self, most: int | None = None) -> list[Json]:
         """Scheduling cycles that changed something, the newest first."""

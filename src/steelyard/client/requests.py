@@ -78,9 +78,11 @@ class Requests:
         except ValueError:
             return answer.status_code, answer.text
 
-    def download(self, path: str, body: Any = None, *, method: str = "POST") -> bytes:
-        """The bytes of an answer."""
-        answer = self._transport.call(method, path, body=body, repeatable=True)
+    def download(
+        self, path: str, body: Any = None, *, method: str = "POST", patience: float | None = None
+    ) -> bytes:
+        """The bytes of an answer. `patience`: seconds to wait for them, where they take more than usual."""
+        answer = self._transport.call(method, path, body=body, repeatable=True, patience=patience)
         if answer.status_code >= 400:
             raise problem_of(answer)
         return answer.content
@@ -100,13 +102,20 @@ class Requests:
         version: int | None = None,
         key: str | None = None,
         query: Query | None = None,
+        patience: float | None = None,
     ) -> Any:
         headers = {} if version is None else {"If-Match": f'"{version}"'}
         if key is not None:
             headers["Idempotency-Key"] = key
         return decoded(
             self._transport.call(
-                "POST", path, query=query, body=body, headers=headers, repeatable=repeatable
+                "POST",
+                path,
+                query=query,
+                body=body,
+                headers=headers,
+                repeatable=repeatable,
+                patience=patience,
             )
         )
 

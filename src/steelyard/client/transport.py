@@ -73,15 +73,19 @@ class Transport:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         repeatable: bool | None = None,
+        patience: float | None = None,
     ) -> httpx.Response:
-        """The answer, whatever its status. Raises NotReachableError when there is none."""
+        """The answer, whatever its status. `patience`: seconds to wait for it, where it takes more than usual.
+        Raises NotReachableError when there is none."""
         sent = self._headers(headers)
         if method not in ("GET", "HEAD"):
             sent.setdefault("Idempotency-Key", uuid.uuid4().hex)
         again = method in ("GET", "HEAD", "DELETE") if repeatable is None else repeatable
-        request = {"params": _query(query), "headers": sent, "json": body}
-        if body is None:
-            del request["json"]
+        request: dict[str, Any] = {"params": _query(query), "headers": sent}
+        if body is not None:
+            request["json"] = body
+        if patience is not None:
+            request["timeout"] = httpx.Timeout(patience, connect=5.0)
         pause = 0.1
         for attempt in range(1, self._tries + 1):
             last = attempt == self._tries

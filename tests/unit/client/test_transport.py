@@ -164,3 +164,13 @@ def test_the_token_is_in_no_log_no_error_and_no_representation(caplog: pytest.Lo
         steelyard.doctor()
     shown = "\n".join([repr(steelyard), str(caught.value), repr(caught.value), caplog.text])
     assert SECRET not in shown
+
+
+def test_what_reads_the_whole_house_is_waited_for() -> None:
+    server = Flaky()
+    asked = client(server)
+    asked.audit_checks()
+    asked.audit_bundle()
+    asked.doctor()
+    patience = [request.extensions["timeout"]["read"] for request in server.seen]
+    assert patience == [1800.0, 1800.0, 30.0]
