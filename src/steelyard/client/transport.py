@@ -75,7 +75,7 @@ class Transport:
         repeatable: bool | None = None,
         patience: float | None = None,
     ) -> httpx.Response:
-        """The answer, whatever its status. `patience`: seconds to wait for it, where it takes more than usual.
+        """The answer, whatever its status. `patience`: seconds to wait for it, where it takes more than most.
         Raises NotReachableError when there is none."""
         sent = self._headers(headers)
         if method not in ("GET", "HEAD"):
