@@ -36,7 +36,8 @@ def test_ticks_that_fail_in_a_row_pause_and_the_first_good_one_ends_it(
     loop.start()
     assert well.wait(10)
     loop.close()
+    # the first failure is tried again at once
     pauses = [later - earlier for earlier, later in pairwise(at[:5])]
-    assert all(pause >= FAILED_WAIT * (4 << n) for n, pause in enumerate(pauses[1:]))  # after the first, at once
+    assert all(pause >= FAILED_WAIT * (4 << n) for n, pause in enumerate(pauses[1:]))
     assert loop.last_error is None
     house.close()
