@@ -223,3 +223,11 @@ def test_a_project_sees_its_own_and_what_stands_around_it(store: Store) -> None:
             declared.history(store, member, kind, name)
     nobody = replace(member, bindings=())
     assert declared.list_objects(store, nobody) == []
+
+
+def test_one_machine_is_one_cluster(store: Store) -> None:
+    apply(store, doc("Cluster", "here", engine="local"))
+    with pytest.raises(InvalidError, match="machine-declared-twice"):
+        apply(store, doc("Cluster", "here-too", engine="local"))
+    apply(store, doc("Cluster", "here", engine="local", owner="platform"))
+    apply(store, doc("Cluster", "far", engine="simulated", simulation={"nodes": [{"count": 1, "prefix": "n"}]}))

@@ -11,11 +11,12 @@ from typing import NamedTuple, TypeAlias
 
 from steelyard.model.errors import ConflictError, InvalidError
 from steelyard.model.organisation import RoleName
-from steelyard.model.resources import DeviceClass
+from steelyard.model.resources import DeviceClass, EngineKind
 from steelyard.services.documents import Document
 from steelyard.services.kinds import (
     FLAVOR_PREFIX,
     BindingSpec,
+    ClusterSpec,
     CohortSpec,
     FlavorSpec,
     HardLimitSpec,
@@ -100,6 +101,18 @@ def check(world: World, users: Collection[str]) -> None:
     _check_tree_names(world)
     _check_cycles(world)
     _check_quotas(world)
+    _check_machines(world)
+
+
+def _check_machines(world: World) -> None:
+    """A server's machine is one cluster: declared twice, its cores would be handed out twice."""
+    local = sorted(
+        document.name
+        for document in world.values()
+        if isinstance(document.spec, ClusterSpec) and document.spec.engine is EngineKind.LOCAL
+    )
+    if len(local) > 1:
+        raise InvalidError("machine-declared-twice", name=local[1], other=local[0])
 
 
 def _missing(document: Document, path: str, kind: str, name: str) -> InvalidError:

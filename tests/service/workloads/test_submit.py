@@ -160,7 +160,8 @@ def test_what_may_fit_a_cluster_of_which_nothing_was_found_yet_is_let_in(desk: D
     big = {"cpu": 500}
     with pytest.raises(SteelyardError):
         submit(desk, ANN, workload("before", requests=big))
-    apply(desk.store, doc("Cluster", "new", engine="local"))
+    new = {"nodes": [{"count": 1, "prefix": "new"}]}
+    apply(desk.store, doc("Cluster", "new", engine="simulated", simulation=new))
     assert submit(desk, ANN, workload("after", requests=big))["phase"] == "queued"
     elsewhere = {"name": "main", "command": ["a"], "requests": big, "clusters": ["here"]}
     with pytest.raises(SteelyardError):
