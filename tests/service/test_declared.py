@@ -230,4 +230,6 @@ def test_one_machine_is_one_cluster(store: Store) -> None:
     with pytest.raises(InvalidError, match="machine-declared-twice"):
         apply(store, doc("Cluster", "here-too", engine="local"))
     apply(store, doc("Cluster", "here", engine="local", owner="platform"))
-    apply(store, doc("Cluster", "far", engine="simulated", simulation={"nodes": [{"count": 1, "prefix": "n"}]}))
+    apply(
+        store, doc("Cluster", "far", engine="simulated", simulation={"nodes": [{"count": 1, "prefix": "n"}]})
+    )
