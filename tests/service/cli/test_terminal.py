@@ -174,8 +174,13 @@ def test_without_an_output_nothing_is_shown_and_nothing_breaks(server: tuple[Fak
 
 def test_an_interrupt_ends_quietly(server: tuple[Fake, dict[str, str]]) -> None:
     _, environ = server
+    # a run in the background ignores the interrupt, and its children would inherit that
     process = subprocess.Popen(
-        [*COMMAND, "logs", "-f", "wl_1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
+        [*COMMAND, "logs", "-f", "wl_1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environ,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"step 1\n"
