@@ -30,7 +30,8 @@ def test_a_name_with_brackets_and_spaces_shifts_no_field(tmp_path: Path) -> None
                 seen = procfs.read_process(child.pid)
             assert seen is not None
             assert seen.parent == os.getpid()
-            assert [one.pid for one in procfs.descendants(os.getpid(), procfs.processes())] == [child.pid]
+            # this process may have children of other tests: a database, a server
+            assert child.pid in {one.pid for one in procfs.descendants(os.getpid(), procfs.processes())}
         finally:
             child.kill()
 
