@@ -321,6 +321,36 @@ quarantine = Table(
     _int("t1"),
     PrimaryKeyConstraint("device_id", "attempt_id"),
 )
+#: A release that was not proven: one for each attempt that left something in quarantine.
+unproven_release = Table(
+    "unproven_release",
+    metadata,
+    _id("attempt_id"),
+    _int("workload_id", False),
+    _str("project", False),
+    _text("clusters_json", False),
+    _str("state", False),
+    _int("quarantined_at", False),
+    _text("reasons_json", False),
+    _text("seen_json", False),
+    _str("asked"),
+    _str("asked_by"),
+    _text("asked_reason"),
+    _int("asked_at"),
+    _text("answer_json"),
+    _int("fenced_at"),
+    _int("closed_at"),
+    _str("closed_by"),
+    _text("receipt_json"),
+    _int("version", False),
+    *_heads(),
+    Index(
+        "unproven_release_open",
+        "quarantined_at",
+        sqlite_where=text("closed_at IS NULL"),
+        postgresql_where=text("closed_at IS NULL"),
+    ),
+)
 
 # --- workloads ----------------------------------------------------------------------------------
 shape = Table(
@@ -490,6 +520,9 @@ receipt = Table(
     _str("probe", False),
     _text("checks_json", False),
     _text("residue_json", False),
+    _int("probed_at"),
+    _text("counts_json"),
+    _text("reasons_json"),
 )
 refusal = Table(
     "refusal",
