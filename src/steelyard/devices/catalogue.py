@@ -22,6 +22,9 @@ SUPPORTED_VERSION = 1
 _VALUES = frozenset({"index", "uuid", "constant"})
 _TRAILING_INDEX = re.compile(r"(?:^|[^0-9])([0-9]{1,6})$")
 
+#: How ids begin that a runtime gave: they hold no number of the node.
+_OWN_IDS = ("GPU-", "MIG-", "PPU-", "DRS-")
+
 
 class Bound(Protocol):
     """What `visibility_env` needs to know of a device that a member was given."""
@@ -60,6 +63,7 @@ class Family:
     aliases: tuple[str, ...]
     pci_vendors: tuple[str, ...]
     pci_classes: tuple[str, ...]
+    files: tuple[str, ...]  # by which a device is spoken to; {index} is its number on the node
     visibility: tuple[VisibilityVariable, ...]
 
 
@@ -100,6 +104,7 @@ def _family(name: str, raw: Mapping[str, Any]) -> Family:
         aliases=tuple(raw.get("aliases", ())),
         pci_vendors=tuple(raw["pci_vendors"]),
         pci_classes=tuple(raw["pci_classes"]),
+        files=tuple(raw.get("files", ())),
         visibility=tuple(_variable(variable) for variable in raw["visibility"]),
     )
 
@@ -158,6 +163,15 @@ def visibility_env(bindings: Iterable[Bound]) -> dict[str, str]:
     return env
 
 
+def device_files(bound: Bound) -> tuple[str, ...]:
+    """The files by which a process speaks to a device; none where they, or its number, are not known."""
+    family = load_catalogue().by_name.get(bound.family)
+    match = _TRAILING_INDEX.search(bound.uid or "")
+    if family is None or match is None or (bound.uid or "").startswith(_OWN_IDS):
+        return ()
+    return tuple(path.replace("{index}", str(int(match[1]))) for path in family.files)
+
+
 def _by_family(catalogue: Catalogue, bindings: Iterable[Bound]) -> dict[str, list[Bound]]:
     groups: dict[str, list[Bound]] = {}
     for binding in bindings:
@@ -184,6 +198,6 @@ def _value(variable: VisibilityVariable, bound: list[Bound]) -> str:
 def _index(variable: VisibilityVariable, uid: str) -> int:
     """The device's number on its node: what its uid ends in. An id of a runtime's own holds none."""
     match = _TRAILING_INDEX.search(uid)
-    if match is None or uid.startswith(("GPU-", "MIG-", "PPU-", "DRS-")):
+    if match is None or uid.startswith(_OWN_IDS):
         raise InvalidError("device-not-nameable", variable=variable.name, uid=uid[:80])
     return int(match[1])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
+from steelyard.engines.local import requires
 from steelyard.engines.simulated.reader import Reader
 from steelyard.model.errors import InvalidError
 from steelyard.model.resources import ACCELERATORS, DeviceClass
@@ -147,7 +148,7 @@ def _role(r: DocumentReader) -> Role:
         working_directory=_folder(r.optional_text("workingDirectory", limit=1024), r.at("workingDirectory")),
         port=r.flag("port"),
         probe=_probe(r.reader("probe")) if r.has("probe") else None,
-        requires=r.texts("requires", 256),
+        requires=_requires(r),
         expect=_expect(r.reader("expect")),
     )
     r.finish()
@@ -213,6 +214,14 @@ def _expect(r: DocumentReader) -> dict[str, str]:
             value = "true" if value else "false"
         text = str(value) if isinstance(value, int) else value
         found[key] = Reader({key: text}, r.path).text(key, limit=1000)
+    return found
+
+
+def _requires(r: DocumentReader) -> tuple[str, ...]:
+    found = r.texts("requires", 256)
+    for index, text in enumerate(found):
+        if requires.parse(text) is None:
+            raise InvalidError("field-invalid", path=f"{r.at('requires')}[{index}]", expected=requires.SYNTAX)
     return found
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from steelyard.devices.catalogue import visibility_env
+from steelyard.devices.catalogue import device_files, visibility_env
 from steelyard.devices.host import host_node, read_host
 from steelyard.engines.local import looking
 from steelyard.engines.local.files import read_json
@@ -245,6 +245,10 @@ class LocalEngine:
             "folder": member.working_directory,
             "image": member.image,
             "requires": list(member.requires),
+            "devices": [
+                {"class": one.device_class.value, "family": one.family, "files": list(device_files(one))}
+                for one in member.devices
+            ],
             "cpu": member.cpu,
             "memory": member.memory,
             "port": member.port,

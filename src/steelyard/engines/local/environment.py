@@ -9,27 +9,42 @@ import os
 import re
 import select
 import signal
+import time
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from steelyard.engines.local import launch
+from steelyard.engines.local import launch, programs, requires
 from steelyard.engines.local.files import is_real_folder, read_json
 from steelyard.engines.local.paths import Layout, is_id
 
 LANG = "C.UTF-8"
-_MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _PYTHON = re.compile(r"python[0-9.]*")
-_PROBE_SECONDS = 60.0
-_PROBE = (
-    "import importlib.util as u,sys\n"
-    "for n in sys.argv[1:]:\n"
-    " try:\n"
-    "  s=u.find_spec(n)\n"
-    " except Exception:\n"
-    "  s=None\n"
-    " if s is None:\n"
-    "  print('steelyard-missing',n)\n"
-)
+#: How long all that has to be asked of an interpreter may take.
+PROBE_SECONDS = 30.0
+#: Prints a line for each module that can be found, with the version of what brought it along, `-` if it has
+#: none. A module is not imported: its parents are, which is how it is found.
+_PROBE = """
+import importlib.util as u, sys
+def version(name):
+    import importlib.metadata as m
+    root = name.partition('.')[0]
+    try:
+        return m.version(root)
+    except Exception:
+        pass
+    try:
+        return m.version(m.packages_distributions()[root][0])
+    except Exception:
+        return '-'
+for name in sys.argv[1:]:
+    try:
+        there = u.find_spec(name) is not None
+    except Exception:
+        there = False
+    if there:
+        print('\\nsteelyard-module', name, ''.join(version(name).split()) or '-')
+print('\\nsteelyard-probed')
+"""
 
 
 class Failure(NamedTuple):
@@ -97,65 +112,129 @@ def folder(layout: Layout, attempt: dict[str, Any], member: dict[str, Any]) -> s
 
 
 def check(member: dict[str, Any], program: launch.Program) -> Failure | None:
-    """The environment stage: image, working directory, required programs and modules."""
+    """The environment stage: image, working directory, devices, then whatever the member requires."""
     if member["image"] is not None:
         return Failure("image", "image-runtime-missing", member["image"][:200])
     if not os.path.isdir(program.folder):
         return Failure("environment", "working-directory-missing", program.folder[:200])
-    search = program.env["PATH"]
-    needed = [name for name in member["requires"] if not name.startswith("python:")]
-    for name in needed:
-        wanted = name.removeprefix("program:")
-        if launch.find_program(wanted, search, program.folder)[0] is None:
-            return Failure("environment", "program-missing", wanted[:200])
-    modules = [name.removeprefix("python:") for name in member["requires"] if name.startswith("python:")]
+    failure = _check_devices(member.get("devices", []))
+    if failure is not None:
+        return failure
+    modules = []
+    for text in member["requires"]:
+        wanted = requires.parse(text)
+        failure = _unreadable(text) if wanted is None else _check_one(wanted, member, program)
+        if failure is not None:
+            return failure
+        if wanted is not None and wanted.kind == requires.MODULE:
+            modules.append(wanted)
     return _check_modules(modules, member["command"], program) if modules else None
 
 
-def _check_modules(modules: list[str], command: list[str], program: launch.Program) -> Failure | None:
-    for name in modules:
-        if _MODULE.fullmatch(name) is None:
-            return Failure("environment", "module-missing", name[:200])
-    search = program.env["PATH"]
-    named = command[0] if command and _PYTHON.fullmatch(os.path.basename(command[0])) else "python3"
-    interpreter, _ = launch.find_program(named, search, program.folder)
+def check_program(path: str) -> Failure | None:
+    """Whether what is found as the program can run here at all: its architecture, and its interpreter."""
+    problem = programs.problem(path)
+    return None if problem is None else Failure("environment", problem[0], problem[1][:200])
+
+
+def _unreadable(text: str) -> Failure:
+    """An entry that no server of today accepts: one of an earlier one. It names nothing that is there."""
+    code = "module-missing" if text.startswith(("python:", "module:")) else "program-missing"
+    return Failure("environment", code, text.partition(":")[2][:200] or text[:200])
+
+
+def _check_devices(devices: list[dict[str, Any]]) -> Failure | None:
+    """Each file by which a bound device is spoken to is there, and may be opened by who runs here."""
+    for path in [path for device in devices for path in device.get("files", ())]:
+        if not os.path.exists(path):
+            return Failure("environment", "device-file-missing", path[:200])
+        if not os.access(path, os.R_OK | os.W_OK):
+            return Failure("environment", "device-not-accessible", path[:200])
+    return None
+
+
+def _check_one(
+    wanted: requires.Requirement, member: dict[str, Any], program: launch.Program
+) -> Failure | None:
+    given = {str(device.get("class")) for device in member.get("devices", ())} & {"gpu", "npu"}
+    meant = requires.device_class(wanted)
+    if meant is not None and meant not in given and (given or wanted.kind == requires.CLASS):
+        said = f"{wanted}: {meant}; given: {', '.join(sorted(given)) or '-'}"
+        return Failure("environment", "environment-mismatch", said[:200])
+    env = program.env
+    if wanted.kind == requires.PROGRAM:
+        path, _ = launch.find_program(wanted.name, env["PATH"], program.folder)
+        return Failure("environment", "program-missing", wanted.name) if path is None else check_program(path)
+    if wanted.kind == requires.LIBRARY:
+        found = programs.find_library(wanted.name, env.get("LD_LIBRARY_PATH", ""))
+        return Failure("environment", "library-missing", wanted.name) if found is None else None
+    return None
+
+
+def _interpreter(command: list[str], program: launch.Program) -> str:
+    """The Python that will run: the command itself, what its first line names, else `python3`."""
+    if not command:
+        return "python3"
+    if _PYTHON.fullmatch(os.path.basename(command[0])):
+        return command[0]
+    path, _ = launch.find_program(command[0], program.env["PATH"], program.folder)
+    words = programs.script_interpreter(path) if path is not None else []
+    named = [word for word in words[:2] if _PYTHON.fullmatch(os.path.basename(word))]
+    return named[0] if named else "python3"
+
+
+def _check_modules(
+    modules: list[requires.Requirement], command: list[str], program: launch.Program
+) -> Failure | None:
+    named = _interpreter(command, program)
+    interpreter, _ = launch.find_program(named, program.env["PATH"], program.folder)
     if interpreter is None:
         return Failure("environment", "program-missing", named[:200])
-    arguments = [named, "-c", _PROBE, *modules]
-    output = _run(program._replace(path=interpreter, arguments=arguments))
+    arguments = [named, "-c", _PROBE, *(wanted.name for wanted in modules)]
+    output = _run(program._replace(path=interpreter, arguments=arguments), PROBE_SECONDS)
     if output is None:
-        return Failure("environment", "module-missing", f"{named}: no answer")
-    missing = re.findall(r"^steelyard-missing (\S+)$", output, re.MULTILINE)
-    return Failure("environment", "module-missing", ", ".join(missing)[:200]) if missing else None
+        return Failure("environment", "environment-timeout", f"{named}: {PROBE_SECONDS:g} s")
+    seen = dict(re.findall(r"^steelyard-module (\S+) (\S+)$", output, re.MULTILINE))
+    if "steelyard-probed" not in output:
+        return Failure("environment", "interpreter-failed", named[:200])
+    missing = [str(wanted) for wanted in modules if wanted.name not in seen]
+    if missing:
+        return Failure("environment", "module-missing", ", ".join(missing)[:200])
+    wrong = [
+        f"{wanted} ({seen[wanted.name]})" for wanted in modules
+        if not requires.satisfies(seen[wanted.name], wanted.bounds)
+    ]
+    return Failure("environment", "module-version", ", ".join(wrong)[:200]) if wrong else None
 
 
-def _run(program: launch.Program) -> str | None:
-    """What a short program prints, run as the member would be; None when it fails or takes too long."""
+def _run(program: launch.Program, seconds: float) -> str | None:
+    """What a short program prints, run as the member would be; empty when it fails, None when its time is
+    over. Whatever it left running is ended."""
     read, write = os.pipe()
     gated = launch.spawn(program._replace(output=write))
     os.close(write)
+    text: bytes | None = b""
     try:
-        failed = launch.open_gate(gated)
-        text = b"" if failed else _read_all(read)
+        if launch.open_gate(gated) is None:
+            text = _read_all(read, time.monotonic() + seconds)
     finally:
         os.close(read)
-    if failed or text is None:
-        os.killpg(gated.pid, signal.SIGKILL) if not failed else None
-    _, status = os.waitpid(gated.pid, 0)
-    if failed or text is None or os.waitstatus_to_exitcode(status) != 0:
-        return None
-    return text.decode("utf-8", "replace")
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(gated.pid, signal.SIGKILL)
+        os.waitpid(gated.pid, 0)
+    return None if text is None else text.decode("utf-8", "replace")
 
 
-def _read_all(fd: int) -> bytes | None:
+def _read_all(fd: int, deadline: float) -> bytes | None:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     text = b""
     while len(text) < 1 << 20:
-        if not poll.poll(_PROBE_SECONDS * 1000):
+        left = deadline - time.monotonic()
+        if left <= 0 or not poll.poll(left * 1000):
             return None
         chunk = os.read(fd, 65536)
         if not chunk:
-            return text
+            break
         text += chunk
-    return None
+    return text

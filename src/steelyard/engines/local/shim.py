@@ -125,6 +125,9 @@ class Shim:
         path, code = launch.find_program(command[0] if command else "", program.env["PATH"], program.folder)
         if path is None:
             return Failure("launch", code, command[0][:200] if command else "")
+        failure = environment.check_program(path)
+        if failure is not None:
+            return failure
         self._look()
         if self.stop_requested:
             return None

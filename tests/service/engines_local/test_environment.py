@@ -1,0 +1,84 @@
+"""The environment stage with real processes: what is missing is named before anything of the program runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.engines.local import environment, launch
+from steelyard.engines.local.engine import LocalEngine
+from steelyard.engines.port import DeviceBinding
+from steelyard.model.resources import DeviceClass
+from tests.support.local_engine import attempt, member, wait_ended
+
+NPU = DeviceBinding("npu-999", DeviceClass.NPU, "ascend", "910B", 1000)
+GPU = DeviceBinding("GPU-7", DeviceClass.GPU, "nvidia", "A100", 1000)
+
+
+@pytest.mark.requirement("F1")
+@pytest.mark.parametrize(
+    ("fields", "code", "said"),
+    [
+        ({"requires": ("bin:no-such-program",)}, "program-missing", "no-such-program"),
+        ({"requires": ("python:numpy>=99",)}, "module-version", "numpy>=99 ("),
+        ({"requires": ("python:json", "module:no_such_module")}, "module-missing", "no_such_module"),
+        ({"requires": ("lib:libno-such.so.12",)}, "library-missing", "libno-such.so.12"),
+        ({"requires": ("class:npu",), "devices": (GPU,)}, "environment-mismatch", "npu: npu; given: gpu"),
+        ({"requires": ("python:torch_npu",), "devices": (GPU,)}, "environment-mismatch", "torch_npu"),
+        ({"requires": ("class:gpu",)}, "environment-mismatch", "gpu: gpu; given: -"),
+        ({"devices": (NPU,)}, "device-file-missing", "/dev/davinci999"),
+    ],
+)
+def test_what_is_missing_is_a_failure_of_the_environment(
+    engine: LocalEngine, tmp_path: Path, fields: dict[str, Any], code: str, said: str
+) -> None:
+    engine.start([attempt("at_1", member("mb_1", ("touch", str(tmp_path / "ran")), **fields))])
+    seen = wait_ended(engine, "mb_1")
+    assert (seen.failure_stage, seen.failure, seen.exit_code) == ("environment", code, None)
+    assert said in (seen.failure_text or "")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_is_there_lets_it_start(engine: LocalEngine) -> None:
+    needed = ("sh", "bin:cat", "python:json", "python:numpy>=1,<99", "lib:libc.so.6", "class:gpu")
+    engine.start([attempt("at_1", member("mb_1", ("true",), requires=needed, devices=(GPU,)))])
+    assert wait_ended(engine, "mb_1").exit_code == 0
+
+
+def test_a_script_of_an_interpreter_that_is_not_there_never_starts(
+    engine: LocalEngine, tmp_path: Path
+) -> None:
+    script = tmp_path / "run"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    engine.start([attempt("at_1", member("mb_1", (str(script),)))])
+    seen = wait_ended(engine, "mb_1")
+    assert (seen.failure_stage, seen.failure) == ("environment", "interpreter-missing")
+
+
+def test_modules_are_asked_of_the_interpreter_that_will_run(engine: LocalEngine, tmp_path: Path) -> None:
+    """A script's own interpreter answers, not the one that Steelyard runs in."""
+    script = tmp_path / "run"
+    script.write_text(f"#!{tmp_path}/python3\n")
+    own = tmp_path / "python3"
+    own.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without its installed packages
+    for path in (script, own):
+        path.chmod(0o755)
+    engine.start([attempt("at_1", member("mb_1", (str(script),), requires=("python:numpy",)))])
+    assert wait_ended(engine, "mb_1").failure == "module-missing"
+
+
+def test_a_check_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "PROBE_SECONDS", 0.2)
+    hangs = tmp_path / "python3"
+    hangs.write_text("#!/bin/sh\nsleep 600 & exec sleep 600\n")
+    hangs.chmod(0o755)
+    found = environment.check(
+        {"image": None, "requires": ["python:json"], "command": [str(hangs)]},
+        launch.Program("", [], {"PATH": "/usr/bin:/bin"}, str(tmp_path), 2, (), None, (256, 256)),
+    )
+    assert found is not None
+    assert (found.stage, found.code) == ("environment", "environment-timeout")
