@@ -39,6 +39,7 @@ VARIES = (
     (re.compile(r"\b\d+\.\d{3} (GiB·)?h\b|\d+ MiB"), "SUM"),
     (re.compile(r"\b\d+(?= (audit leaves|files?\b|file\(s\)|checked|条审计记录|个文件|项\)))"), "COUNT"),
     (re.compile(r"(?<=size )\d+|(?<=大小 )\d+|(?<=sqlite )[\d.]+"), "COUNT"),
+    (re.compile(r"\b(schema |模式版本 )\d{4}\b"), "SCHEMA"),
     (re.compile(r"[░█]+"), ""),
     (re.compile(r" {2,}"), " "),
 )
@@ -112,6 +113,7 @@ def run(tour: list[Step], server: Server, lang: str, folder: Path) -> Iterator[t
         ["bash"], input=text, cwd=ROOT, env=env, capture_output=True, text=True, timeout=200, check=False
     )
     rest = done.stdout.replace(str(folder / "bundle"), "/tmp/tour-bundle").replace(str(server.port), "7580")
+    rest = rest.replace(str(server.folder), "/tmp/tour")
     for number, step in enumerate(tour):
         said, mark, rest = rest.partition(f"\n@@{number} ")
         assert mark, f"the shell ended before: {step.command}\n{said}\n{done.stderr}"

@@ -144,7 +144,7 @@ class Server:
         if password is None:
             password = self.password
         if password is None:
-            password = first = (self.folder / "initial-password").read_text().strip()
+            password = first = (self.folder / "initial-password").read_text().splitlines()[0]
         self._open_session(user, password)
         if first is not None:
             self.password = secrets.token_hex(12)

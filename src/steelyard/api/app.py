@@ -29,7 +29,7 @@ from steelyard.api import (
     version,
     workloads,
 )
-from steelyard.api.auth import identify
+from steelyard.api.auth import admit, identify
 from steelyard.api.context import Services
 from steelyard.api.edge import Edge
 from steelyard.model.ids import render
@@ -75,7 +75,7 @@ def create_app(services: Services, *, more: list[APIRouter] | None = None) -> Fa
     for router in OPEN_ROUTERS:
         app.include_router(router)
     for router in [*ROUTERS, *(more or [])]:
-        app.include_router(router, dependencies=[Depends(identify)])
+        app.include_router(router, dependencies=[Depends(admit)])
     app.add_middleware(Edge, new_id=partial(_request_id, services), identify=identify)
     return app
 

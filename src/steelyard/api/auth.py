@@ -1,4 +1,7 @@
-"""Who asks: a bearer secret in the Authorization header, on every route but the few named here."""
+"""Who asks: a bearer secret in the Authorization header, on every route but the few named here.
+
+Whoever signed in with a one-time password gets further than `BEFORE_CHANGE` with a password of her own only.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,14 @@ from fastapi.security import HTTPBearer
 from steelyard.api.context import services_of
 from steelyard.model.errors import UnauthenticatedError
 from steelyard.model.organisation import Principal
-from steelyard.services.sessions import Identified
+from steelyard.services.sessions import Identified, require_own_password
 
 #: (method, path) of what answers without a credential.
 OPEN_ROUTES = frozenset({("GET", "/healthz"), ("GET", "/readyz"), ("POST", "/v1/sessions")})
+#: (method, path) of what a one-time password suffices for; the password is one's own.
+BEFORE_CHANGE = frozenset(
+    {("GET", "/v1/me"), ("DELETE", "/v1/sessions/current"), ("POST", "/v1/users/{name}/password")}
+)
 _scheme = HTTPBearer(auto_error=False, description="A token or a session's secret, `sy_…`.")
 
 
@@ -28,6 +35,14 @@ def identify(request: Request, _described: Annotated[object, Depends(_scheme)] =
     found = services_of(request).principals.identify(secret.strip())
     request.state.identified = found
     return found
+
+
+async def admit(request: Request, found: Annotated[Identified, Depends(identify)]) -> None:
+    """Stands before every route. Raises UnauthenticatedError, ForbiddenError `password-change-required`."""
+    own = found.principal.name
+    route = (request.method, getattr(request.scope.get("route"), "path", ""))
+    if route not in BEFORE_CHANGE or request.path_params.get("name", own) != own:
+        require_own_password(found)
 
 
 async def principal(found: Annotated[Identified, Depends(identify)]) -> Principal:

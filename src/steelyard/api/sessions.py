@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from steelyard.api.auth import IdentifiedDep
 from steelyard.api.context import OriginDep, ServicesDep
 from steelyard.api.lanes import Lane
+from steelyard.identity.passwords import MAX_LENGTH, MIN_LENGTH
 from steelyard.services import sessions
 
 #: Answers without a credential.
@@ -60,6 +61,7 @@ def me(who: IdentifiedDep) -> dict[str, Any]:
         "bindings": [{"role": b.role.value, "project": b.project} for b in who.principal.bindings],
         "administrator": who.principal.is_administrator,
         "must_change_password": who.must_change,
+        "password_length": {"least": MIN_LENGTH, "most": MAX_LENGTH},
         "credential": who.kind.value,
         "expires_at": who.expires_at,
     }

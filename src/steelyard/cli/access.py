@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import os
+import secrets
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,9 +14,11 @@ import typer
 from steelyard.cli.config import config_path, save_settings
 from steelyard.cli.session import Session
 from steelyard.locale.rendering import format_time
-from steelyard.model.errors import InvalidError
+from steelyard.model.errors import InvalidError, SteelyardError
 
 _MAX_PASSWORD = 4096
+#: What is wrong with a new password, so that another one may be taken.
+_ABOUT_PASSWORD = frozenset({"password-too-short", "password-too-long", "password-unchanged"})
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 PasswordFile = Annotated[Path | None, typer.Option("--password-file", metavar="FILE")]
 
@@ -23,10 +27,12 @@ def login(
     session: Session,
     user: Annotated[str | None, typer.Argument(metavar="USER")] = None,
     password_file: PasswordFile = None,
+    new_password_file: Annotated[Path | None, typer.Option("--new-password-file", metavar="FILE")] = None,
 ) -> None:
-    """Opens a session and keeps its token for this address."""
+    """Opens a session and keeps its token for this address. A one-time password is changed at once."""
     name = user or _asked(session, "cli.login.ask-user")
-    opened = session.client.login(name, _password(session, password_file, "cli.login.ask-password"))
+    password = _password(session, password_file, "cli.login.ask-password")
+    opened = session.client.login(name, password)
     path = config_path(session.environ)
     save_settings(path, {"url": session.client.url, "token": opened["token"]})
     shown = {key: value for key, value in opened.items() if key != "token"}
@@ -38,7 +44,15 @@ def login(
         session.say("cli.login.kept", path=str(path))
 
     session.emit(shown, draw)
-    if session.client.me().get("must_change_password"):
+    me = session.client.me()
+    if not me.get("must_change_password"):
+        return
+    if new_password_file is not None:
+        session.client.set_password(name, _kept_password(new_password_file), password)
+        session.note("cli.login.changed-in-file", path=str(new_password_file))
+    elif sys.stdin.isatty():
+        _choose_password(session, me, password)
+    else:
         session.note("cli.login.must-change")
 
 
@@ -149,6 +163,40 @@ def tokens_revoke(session: Session, token: Annotated[str, typer.Argument(metavar
     session.emit({"id": token}, lambda: session.say("cli.tokens-revoke.done", id=token))
 
 
+def _choose_password(session: Session, me: dict[str, Any], old: str) -> None:
+    """Asks for a password of one's own, twice, until it is taken. Raises what is not about the password."""
+    session.note("cli.login.choose", **me.get("password_length", {}))
+    while True:
+        new = getpass.getpass(session.text("cli.users-password.ask-new"))
+        if new != getpass.getpass(session.text("cli.users-password.ask-again")):
+            session.note("error.passwords-differ")
+            continue
+        try:
+            session.client.set_password(str(me["name"]), new, old)
+        except SteelyardError as error:
+            if error.code not in _ABOUT_PASSWORD:
+                raise
+            session.note(f"error.{error.code}", **error.params)
+            continue
+        session.note("cli.users-password.done", name=me["name"])
+        return
+
+
+def _kept_password(path: Path) -> str:
+    """The file's first line. Where there is no such file it is made, readable by its owner only, with a
+    random password: 144 bits. Raises InvalidError `file-unreadable`."""
+    made = secrets.token_urlsafe(18)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except FileExistsError:
+        return _first_line(path)
+    except OSError as error:
+        raise InvalidError("file-unreadable", path=str(path), reason=str(error)[:200]) from None
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(f"{made}\n")
+    return made
+
+
 def _asked(session: Session, code: str) -> str:
     if not sys.stdin.isatty():
         raise InvalidError("argument-missing", name="USER")
@@ -160,12 +208,16 @@ def _asked(session: Session, code: str) -> str:
 def _password(session: Session, path: Path | None, code: str) -> str:
     """From a file, from a terminal without showing it, or the next line of standard input."""
     if path is not None:
-        try:
-            with path.open(encoding="utf-8") as file:
-                text = file.read(_MAX_PASSWORD)
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidError("file-unreadable", path=str(path), reason=str(error)[:200]) from None
-        return text.splitlines()[0] if text.splitlines() else ""
+        return _first_line(path)
     if sys.stdin.isatty():
         return getpass.getpass(session.text(code))
     return sys.stdin.readline(_MAX_PASSWORD).rstrip("\r\n")
+
+
+def _first_line(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            lines = file.read(_MAX_PASSWORD).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidError("file-unreadable", path=str(path), reason=str(error)[:200]) from None
+    return lines[0] if lines else ""

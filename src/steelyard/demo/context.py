@@ -29,6 +29,7 @@ class Story:
     python: str
     open_door: Callable[[str, str], Door]
     first_password: Callable[[], str]
+    keep_password: Callable[[str], None]  # the administrator's, for whoever looks around afterwards
     doors: dict[str, Door] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
     ids: dict[str, str] = field(default_factory=dict)  # workload's name → id

@@ -78,3 +78,10 @@ def _is_on(process: psutil.Process, data: Path) -> bool:
     named = [after for before, after in pairwise(arguments) if before == "--data"]
     place = data.absolute()
     return any(Path(os.path.abspath(name)) in (place, place / "local") for name in named)
+
+
+def write_private(path: Path, text: str) -> None:
+    """A new file that only its owner reads."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)

@@ -15,7 +15,8 @@ from steelyard.model.errors import UnavailableError
 PORT = 7580
 _START_SECONDS = 40.0
 _STOP_SECONDS = 20.0
-PASSWORD_FILE = "initial-password"
+FIRST_PASSWORD_FILE = "initial-password"
+PASSWORD_FILE = "admin-password"
 
 
 @dataclass(slots=True)
@@ -29,18 +30,17 @@ class Server:
 
     @property
     def password_file(self) -> Path:
-        """Where the administrator's first password stands, readable by the owner only."""
+        """Where the story keeps the administrator's password, readable by the owner only."""
         return self.data / PASSWORD_FILE
 
     def first_password(self) -> str:
-        """The administrator's password. Waits for the file; UnavailableError when it does not come."""
+        """The one-time password of the first start. Waits for its file; UnavailableError if none comes."""
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             self.check_alive()
-            if self.password_file.is_file():
-                text = self.password_file.read_text(encoding="utf-8").strip()
-                if text:
-                    return text.splitlines()[-1].rpartition(":")[2].strip()
+            file = self.data / FIRST_PASSWORD_FILE
+            if file.is_file() and (lines := file.read_text(encoding="utf-8").splitlines()):
+                return lines[0].strip()
             time.sleep(0.05)
         raise UnavailableError("demo-server-failed", reason="no initial password", log=str(self.log))
 

@@ -62,6 +62,7 @@ def _story(place: Path, running: server.Server, lang: str) -> Story:
         python=sys.executable,
         open_door=lambda user, password: open_door(running.url, user, password, lang),
         first_password=lambda: _when_ready(running, lang),
+        keep_password=lambda own: folder.write_private(running.password_file, f"{own}\n"),
     )
 
 

@@ -1,27 +1,28 @@
-"""Refused attempts in the audit: a wrong password, and asking for what one may not.
+"""Refused attempts in the audit: a wrong password or name, and asking for what one may not.
 
 A refused request for a workload is a record of its own (`services.refusals`); every other denial is a leaf
 on the account of who tried. It is written beside the request and not waited for: the time that an answer
 takes must not tell what is there. Of one account and kind at most ten a minute are written, so that nobody
-fills the log by trying; each says the how manieth of its minute it is.
+fills the log by trying; each says the how manieth of its minute it is. Names that nobody has count as one.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unicodedata import normalize
 
 import structlog
 
-from steelyard.evidence.leaf import Origin
+from steelyard.evidence.leaf import LeafDraft, Origin
 from steelyard.identity.actor import SYSTEM, actor_of
-from steelyard.model.errors import ForbiddenError, NotFoundError, SteelyardError
+from steelyard.model.errors import ForbiddenError, InvalidError, NotFoundError, SteelyardError
+from steelyard.model.ids import render
 from steelyard.model.organisation import Principal
 from steelyard.model.units import MINUTE
-from steelyard.services.reading import shown
+from steelyard.services.reading import check_name, shown
 from steelyard.services.users import account_row, again_when_stale, touch
 from steelyard.store.store import Store
 from steelyard.store.unit import Unit
@@ -56,6 +57,13 @@ class RefusedAttempts:
         """A wrong password for an account that is there."""
         self._note(account, SIGN_IN, SYSTEM, origin, {})
 
+    def sign_in_of_nobody(self, name: str, origin: Origin | None) -> None:
+        """A sign-in for an account that is not there: a leaf of its own, as there is none to stand on. The
+        name is concealed; what can be no name is left out, as it may be a secret in the wrong field."""
+        count = self._count("", SIGN_IN)
+        if count <= MAX_A_MINUTE:
+            self._submit(self._write_of_nobody, SIGN_IN, name, origin, count)
+
     def access(
         self,
         principal: Principal,
@@ -88,10 +96,20 @@ class RefusedAttempts:
         count = self._count(name, action)
         if count > MAX_A_MINUTE:
             return
+        self._submit(self._write, action, name, actor, origin, {**detail, "count": count})
+
+    def _submit(self, write: Callable[..., None], action: str, *arguments: Any) -> None:
         try:
-            self._notes.submit(self._write, name, action, actor, origin, {**detail, "count": count})
+            self._notes.submit(self._written, write, action, *arguments)
         except RuntimeError:
             _log.warning("attempt not noted: closing", action=action)
+
+    @staticmethod
+    def _written(write: Callable[..., None], action: str, *arguments: Any) -> None:
+        try:
+            write(action, *arguments)
+        except Exception as error:  # the edge of this thread: nobody waits for the answer
+            _log.warning("attempt not noted", action=action, exc_info=error)
 
     def _count(self, name: str, action: str) -> int:
         minute = self._store.now() // MINUTE
@@ -104,7 +122,7 @@ class RefusedAttempts:
         return count
 
     def _write(
-        self, name: str, action: str, actor: Principal, origin: Origin | None, detail: dict[str, Any]
+        self, action: str, name: str, actor: Principal, origin: Origin | None, detail: dict[str, Any]
     ) -> None:
         def once() -> None:
             unit = Unit(actor_of(actor))
@@ -112,7 +130,22 @@ class RefusedAttempts:
                 touch(unit, account_row(view, name), action, origin=origin, outcome="refused", extra=detail)
             self._store.writer.write(unit)
 
+        again_when_stale(name, once)
+
+    def _write_of_nobody(self, action: str, name: str, origin: Origin | None, count: int) -> None:
         try:
-            again_when_stale(name, once)
-        except Exception as error:  # the edge of this thread: nobody waits for the answer
-            _log.warning("attempt not noted", action=action, exc_info=error)
+            check_name(name, "name")
+            concealed = self._store.writer.secrets.conceal(name)
+        except InvalidError:
+            concealed = None
+        unit = Unit(actor_of(SYSTEM))
+        draft = LeafDraft(
+            action,
+            "session",
+            render("session", self._store.ids.next()),
+            outcome="refused",
+            origin=origin,
+            extra={"user": concealed, "count": count},
+        )
+        unit.leaf(draft)
+        self._store.writer.write(unit)

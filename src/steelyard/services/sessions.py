@@ -12,7 +12,7 @@ from steelyard.identity.actor import actor_of
 from steelyard.identity.authorise import authorise, scope
 from steelyard.identity.passwords import verify_password
 from steelyard.identity.tokens import CredentialKind, digest, new_secret, well_formed
-from steelyard.model.errors import InvalidError, NotFoundError, UnauthenticatedError
+from steelyard.model.errors import ForbiddenError, InvalidError, NotFoundError, UnauthenticatedError
 from steelyard.model.ids import render
 from steelyard.model.organisation import Principal, Verb
 from steelyard.model.units import DAY, HOUR
@@ -119,8 +119,20 @@ class Principals:
                 self._known.clear()
 
 
+def require_own_password(who: Identified) -> None:
+    """Raises ForbiddenError `password-change-required` for a session that was opened with a one-time password
+    not changed since. To be called before anything but: telling who one is, changing one's own password
+    (`services.users.change_password` with `keep_credential`, the old password and the new one), signing out.
+
+    Tokens go on: they don't rest on the password. Yet nobody makes one before the change, as that takes a
+    session; only an administrator, whose own password is changed, gives one to an account.
+    """
+    if who.must_change and who.kind is CredentialKind.SESSION:
+        raise ForbiddenError("password-change-required", user=who.principal.name)
+
+
 class Logins:
-    """Signing in with a password. Refused attempts on a known account leave a leaf, a few a minute."""
+    """Signing in with a password. Refused attempts leave a leaf, a few a minute, also for unknown names."""
 
     def __init__(self, store: Store, attempts: RefusedAttempts) -> None:
         self._store = store
@@ -135,6 +147,8 @@ class Logins:
         if account is None or not fits or account.disabled:
             if account is not None:
                 self._attempts.sign_in(account.name, origin)
+            else:
+                self._attempts.sign_in_of_nobody(name, origin)
             raise UnauthenticatedError("login-refused")
         return again_when_stale(name, lambda: self._open(name, origin))
 

@@ -11,7 +11,7 @@ from steelyard.evidence.leaf import LeafDraft, Origin
 from steelyard.identity.actor import actor_of
 from steelyard.identity.authorise import authorise, scope
 from steelyard.identity.passwords import hash_password, one_time_password, verify_password
-from steelyard.model.errors import ConflictError, ForbiddenError, NotFoundError
+from steelyard.model.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from steelyard.model.ids import render
 from steelyard.model.organisation import Principal, RoleName, Scope, Verb
 from steelyard.services.reading import check_name
@@ -156,7 +156,9 @@ def change_password(
     origin: Origin | None = None,
 ) -> Account:
     """Set a password and end the account's sessions but for `keep_credential`. Its owner gives the old
-    one; an administrator needs none for others. Raises ForbiddenError, InvalidError, NotFoundError."""
+    one, and then need not change it again; an administrator needs none for others, who then have to.
+    Raises ForbiddenError `old-password-wrong`, InvalidError `password-too-short`, `password-too-long`,
+    `password-unchanged` (the new one is the old one), NotFoundError."""
     own = principal.kind == "user" and principal.name == name
     if not own:
         authorise(principal, Verb.MANAGE, "user")
@@ -167,6 +169,8 @@ def change_password(
             found = account_row(view, name)
             if own and not verify_password(found.password_hash, old or ""):
                 raise ForbiddenError("old-password-wrong")
+            if own and new == old:
+                raise InvalidError("password-unchanged")
             hashed = hash_password(new)
             touch(
                 unit,

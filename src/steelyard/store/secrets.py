@@ -9,12 +9,14 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from steelyard.evidence.confidential import SALT_BYTES, conceal
 from steelyard.evidence.leaf import LeafDraft
 
+#: Where a leaf's detail names a person.
+_CONFIDENTIAL = ("user",)
 MAX_KEPT = 10_000
 MAX_LENGTH = 400
 
@@ -58,10 +60,8 @@ class Secrets:
         wanted: dict[str, Opening] = {}
         with self._lock:
             for draft in drafts:
-                if draft.origin is None:
-                    continue
-                for part in (draft.origin.client, draft.origin.ip):
-                    opening = None if part is None else self._unwritten.get(part["h"])
+                for part in _concealed(draft):
+                    opening = self._unwritten.get(part["h"])
                     if opening is not None:
                         wanted[opening.digest] = opening
         return [wanted[digest] for digest in sorted(wanted)]
@@ -71,3 +71,10 @@ class Secrets:
         with self._lock:
             for opening in openings:
                 self._unwritten.pop(opening.digest, None)
+
+
+def _concealed(draft: LeafDraft) -> Iterator[Mapping[str, str]]:
+    """Everything in a leaf that `conceal` made."""
+    parts = [] if draft.origin is None else [draft.origin.client, draft.origin.ip]
+    parts += [(draft.extra or {}).get(key) for key in _CONFIDENTIAL]
+    yield from (part for part in parts if isinstance(part, dict) and "h" in part)

@@ -185,6 +185,8 @@ def test_an_administrator_makes_accounts_and_takes_them_away(house: ApiHouse) ->
     assert made.status_code == 201
     signed_in = nobody("POST", "/v1/sessions", {"user": "eve", "password": made.json()["password"]})
     bearer = {"Authorization": f"Bearer {signed_in.json()['token']}"}
+    own = {"old": made.json()["password"], "new": "a-password-of-mine"}
+    assert nobody("POST", "/v1/users/eve/password", own, **bearer).status_code == 200
     assert [u["name"] for u in nobody("GET", "/v1/users", **bearer).json()["items"]] == ["eve"]
     assert nobody("POST", "/v1/users", {"name": "x"}, **bearer).json()["code"] == "missing-grant"
     assert admin("POST", "/v1/users/eve/disable").json()["disabled"] is True

@@ -6,9 +6,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import select
 
 from steelyard.services.attempts import MAX_A_MINUTE
 from steelyard.services.log_check import check_log
+from steelyard.store import tables as t
 from steelyard.store.leaves import bodies, log_size
 from tests.service.api.conftest import ApiHouse
 from tests.support.stores import doc
@@ -63,6 +65,38 @@ def test_a_denied_request_leaves_a_leaf_that_names_who_and_what(
     assert "long-enough-word" not in str(leaf)
     with house.services.store.read() as view:
         assert all(check.ok for check in check_log(view))
+
+
+def sign_in_leaves(house: ApiHouse, *names: str) -> list[dict[str, Any]]:
+    """What refused sign-ins of these names left."""
+    before = size(house)
+    for name in names:
+        body = {"user": name, "password": "a-wrong-password"}
+        assert house.as_(None)("POST", "/v1/sessions", body).json()["code"] == "login-refused"
+    return leaves_after(house, before)
+
+
+@pytest.mark.requirement("J3")
+def test_a_sign_in_of_nobody_leaves_a_leaf_as_a_wrong_password_does(house: ApiHouse) -> None:
+    wrong, nobody = sign_in_leaves(house, "ann", "mallory")
+    for leaf in (wrong, nobody):
+        assert (leaf["action"], leaf["outcome"]) == ("session.refused", "refused")
+        assert leaf["origin"]["ip"]["h"]
+    assert "mallory" not in str(nobody)
+    with house.services.store.read() as view:
+        stored = {row.digest: row.value for row in view.execute(select(t.confidential))}
+        assert all(check.ok for check in check_log(view))
+    assert stored[nobody["detail"]["user"]["h"]] == "mallory"
+
+
+def test_what_can_be_no_name_is_not_kept_as_it_may_be_a_password(house: ApiHouse) -> None:
+    (leaf,) = sign_in_leaves(house, "My Secret Word!")
+    assert leaf["detail"] == {"user": None, "count": 1}
+
+
+def test_names_that_nobody_has_count_as_one(house: ApiHouse) -> None:
+    found = sign_in_leaves(house, *(f"name-{number}" for number in range(MAX_A_MINUTE + 3)))
+    assert MAX_A_MINUTE <= len(found) <= MAX_A_MINUTE + 3  # a minute may have begun anew
 
 
 def test_looking_for_what_is_not_there_is_no_attempt(house: ApiHouse) -> None:

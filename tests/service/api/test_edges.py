@@ -55,6 +55,8 @@ def test_a_token_makes_none_that_outlives_it(house: ApiHouse) -> None:
         assert (made.status_code, made.json()["expires_at"]) == (201, issued.expires_at)
     session = house.as_(None)("POST", "/v1/sessions", {"user": "admin", "password": house.admin_password})
     admin = Api(house.app, session.json()["token"])
+    own = {"old": house.admin_password, "new": "a-password-of-mine"}
+    assert admin("POST", "/v1/users/admin/password", own).status_code == 200
     assert admin("POST", "/v1/tokens", {"name": "long", "expires_in": "30d"}).status_code == 201
     (long,) = [row for row in list_tokens(store, SYSTEM) if row.name == "long"]
     assert long.expires_at == long.created_at + 30 * DAY

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from steelyard.api.auth import OPEN_ROUTES
-from tests.service.api.conftest import ApiHouse
+from steelyard.api.auth import BEFORE_CHANGE, OPEN_ROUTES
+from tests.service.api.conftest import Api, ApiHouse
 from tests.support.stores import doc
 
 WHO = ["admin", "aud", "ann", "vic", "bob", "nob"]
@@ -136,6 +136,26 @@ def test_nothing_but_the_open_routes_answers_without_a_credential(house: ApiHous
             answer = nobody(method, path, **headers)
             assert answer.status_code == 401, (method, path)
             assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.requirement("I2")
+def test_a_one_time_password_suffices_for_a_password_of_ones_own_only(house: ApiHouse) -> None:
+    opened = house.as_(None)("POST", "/v1/sessions", {"user": "admin", "password": house.admin_password})
+    admin = Api(house.app, opened.json()["token"])
+    further = []
+    for method, path in routes(house.app):
+        if (method, path) not in OPEN_ROUTES | BEFORE_CHANGE:
+            answer = admin(method, path.replace("{name}", "ann"))
+            if (answer.status_code, answer.json().get("code")) != (403, "password-change-required"):
+                further.append((method, path, answer.status_code))
+    assert further == []
+    others = admin("POST", "/v1/users/ann/password", {"new": "long-enough-word"})
+    assert others.json()["code"] == "password-change-required"
+    for new, status in ((house.admin_password, 400), ("a-password-of-mine", 200)):
+        body = {"old": house.admin_password, "new": new}
+        assert admin("POST", "/v1/users/admin/password", body).status_code == status
+    assert admin("GET", "/v1/users").status_code == 200
+    assert admin("POST", "/v1/tokens", {"name": "mine"}).status_code == 201
 
 
 @pytest.mark.requirement("I2", "I6")

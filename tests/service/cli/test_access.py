@@ -133,3 +133,47 @@ def test_a_folder_that_can_not_be_made_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidError) as caught:
         save_settings(tmp_path / "file" / "x" / "config.toml", {"token": "t"})
     assert caught.value.code == "config-not-writable"
+
+
+def first_sign_in() -> Fake:
+    me = {
+        "name": "ann",
+        "bindings": [],
+        "must_change_password": True,
+        "password_length": {"least": 10, "most": 1024},
+    }
+    return server().on("GET /v1/me", me)
+
+
+class Terminal(io.StringIO):
+    """Standard input that somebody sits at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_one_time_password_is_changed_at_once_in_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = iter(["one-time", "mine-is-this", "mine-is-thus", "mine-is-this", "mine-is-this"])
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("getpass.getpass", lambda prompt: next(typed))
+    fake = first_sign_in()
+    assert fake.run("login", "ann", HOME=str(tmp_path)) == 0
+    assert fake.body() == {"new": "mine-is-this", "old": "one-time"}
+    told = capsys.readouterr().err
+    assert "at least 10" in told
+    assert "differ" in told
+    assert "mine-is-this" not in told
+
+
+def test_a_one_time_password_is_changed_by_a_file_that_is_made_where_it_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "pw").write_text("one-time\n", encoding="utf-8")
+    own = tmp_path / "own"
+    fake = first_sign_in()
+    files = ["--password-file", str(tmp_path / "pw"), "--new-password-file", str(own)]
+    for _ in range(2):
+        assert fake.run("login", "ann", *files, HOME=str(tmp_path)) == 0
+        assert fake.body() == {"new": own.read_text("utf-8").strip(), "old": "one-time"}
+    assert stat.S_IMODE(own.stat().st_mode) == 0o600
+    assert len(own.read_text("utf-8").strip()) >= 20

@@ -41,7 +41,8 @@ def pretended(tmp_path: Path, **doors: Door) -> Story:
     nobody: Door = FakeDoor({})
     return Story(
         out=tmp_path, data=tmp_path / "data", examples=tmp_path, python="python3",
-        open_door=lambda user, password: nobody, first_password=lambda: "secret", doors=dict(doors),
+        open_door=lambda user, password: nobody, first_password=lambda: "secret",
+        keep_password=lambda own: None, doors=dict(doors),
     )  # fmt: skip
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
+
 from steelyard.demo import documents
 from steelyard.demo.context import ADMINISTRATOR, LOCAL, PEOPLE, SIMULATED, Step, Story
-from steelyard.demo.door import every, get, post, wait
+from steelyard.demo.door import Door, every, get, post, wait
 from steelyard.demo.expect import Expectation, Found, Json, Seen, found
 
 PARTS = ("held", "free", "reserved", "unavailable", "unknown")
 
 
 def open_house(story: Story) -> None:
-    """Logs in with the one-time password, declares everything, makes one member for each project."""
-    story.doors[ADMINISTRATOR] = story.open_door(ADMINISTRATOR, story.first_password())
+    """Logs in, everybody first with a one-time password that suffices for nothing but a password of one's
+    own; declares everything, makes one member for each project."""
+    admin = story.doors[ADMINISTRATOR] = story.open_door(ADMINISTRATOR, one_time := story.first_password())
+    story.seen["too-early"] = admin.call("GET", "/v1/workloads")
+    story.keep_password(_own_password(admin, ADMINISTRATOR, one_time))
     story.seen["version"] = get(story.admin, "/v1/version")
     story.seen["stranger"] = story.open_door("", "").call("GET", "/v1/workloads")[0]
     story.seen["applied"] = story.apply(*documents.declared())
@@ -20,6 +25,14 @@ def open_house(story: Story) -> None:
         person = post(story.admin, "/v1/users", {"name": name})
         story.apply(documents.member(name, project))
         story.doors[name] = story.open_door(name, person["password"])
+        _own_password(story.doors[name], name, person["password"])
+
+
+def _own_password(door: Door, name: str, one_time: str) -> str:
+    """Changes the one-time password of whoever came in by the door; the new one."""
+    own = secrets.token_urlsafe(18)
+    post(door, f"/v1/users/{name}/password", {"old": one_time, "new": own})
+    return own
 
 
 def read_inventory(story: Story) -> None:
@@ -39,6 +52,13 @@ def read_inventory(story: Story) -> None:
 def no_credential(seen: Seen) -> Found:
     """A request without a credential is turned away."""
     return found(seen["stranger"] == 401, "status", status=seen["stranger"])
+
+
+def own_password(seen: Seen) -> Found:
+    """A one-time password opens nothing before it is changed."""
+    status, problem = seen["too-early"]
+    code = problem.get("code") if isinstance(problem, dict) else None
+    return found((status, code) == (403, "password-change-required"), "status", status=status)
 
 
 def declared(seen: Seen) -> Found:
@@ -87,6 +107,7 @@ STEPS = (
         open_house,
         (
             Expectation("no-credential", ("I2", "I6"), no_credential),
+            Expectation("own-password", ("I2",), own_password),
             Expectation("declared", ("A5", "I4", "I7"), declared),
         ),
     ),
