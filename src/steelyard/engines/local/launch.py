@@ -2,7 +2,10 @@
 
 The gate is what makes a start idempotent: whoever holds its writing end notes the child's pid and start
 time first. When the holder dies before it opened the gate, the child reads the end of the pipe and ends,
-so a program that is not noted was certainly never executed. Standard library only.
+so a program that is not noted was certainly never executed.
+
+Where the program is to be kept apart from those of other projects, the child confines itself before the
+gate opens (isolation.py says how), while its supervisor notes it. Standard library only.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import resource
 import signal
 from typing import NamedTuple, NoReturn
 
-from steelyard.engines.local import cgroups
+from steelyard.engines.local import bubble, cgroups, confine, isolation
 
 _OPEN = b"g"
 #: The kernel should end the member before its supervisor.
@@ -31,14 +34,23 @@ class Program(NamedTuple):
     groups: tuple[str, ...]
     data_limit: int | None  # bytes for RLIMIT_DATA
     files_limit: tuple[int, int]  # RLIMIT_NOFILE as it was before the runner raised its own
+    confinement: isolation.Confinement | None = None  # None: as the supervisor's own user, kept from nothing
 
 
 class Gated(NamedTuple):
-    """A child that waits. `gate`: write to it to execute; `error`: what it says when that fails."""
+    """A child that waits. `gate`: write to it to execute; `error`: what it says when that fails.
+
+    `status`: where a process inside of a sandbox says how the program ended; None where there is none.
+    """
 
     pid: int
     gate: int
     error: int
+    status: int | None = None
+
+
+#: In the text of an OSError of `open_gate`: the program was not executed, for it could not be confined.
+NOT_CONFINED = "isolation"
 
 
 def find_program(name: str, search: str, folder: str) -> tuple[str | None, str]:
@@ -58,21 +70,35 @@ def find_program(name: str, search: str, folder: str) -> tuple[str | None, str]:
 
 def spawn(program: Program) -> Gated:
     """Forks the child that waits behind its gate. Raises OSError."""
-    gate_read, gate_write = os.pipe()
-    error_read, error_write = os.pipe()
+    pipes: list[int] = []
     try:
+        gate_read, gate_write = _pipe(pipes)
+        error_read, error_write = _pipe(pipes)
+        status_read, status_write = _pipe(pipes) if _is_boxed(program) else (None, -1)
         pid = os.fork()
     except OSError:
-        for fd in (gate_read, gate_write, error_read, error_write):
+        for fd in pipes:
             os.close(fd)
         raise
     if pid == 0:
         os.close(gate_write)
         os.close(error_read)
-        _child(program, gate_read, error_write)
+        _child(program, gate_read, error_write, status_write)
     os.close(gate_read)
     os.close(error_write)
-    return Gated(pid, gate_write, error_read)
+    if status_read is not None:
+        os.close(status_write)
+    return Gated(pid, gate_write, error_read, status_read)
+
+
+def _pipe(opened: list[int]) -> tuple[int, int]:
+    pair = os.pipe()
+    opened += pair
+    return pair
+
+
+def _is_boxed(program: Program) -> bool:
+    return program.confinement is not None and program.confinement.mode == isolation.BUBBLEWRAP
 
 
 def open_gate(gated: Gated) -> OSError | None:
@@ -85,14 +111,23 @@ def open_gate(gated: Gated) -> OSError | None:
         os.close(gated.gate)
     with os.fdopen(gated.error, "rb") as file:
         said = file.read(200).decode("ascii", "replace")
-    if not said:
+    if said == ("" if gated.status is None else bubble.RUNS.decode()):
         return None
     number, _, where = said.partition(" ")
-    code = int(number) if number.isdigit() else errno.EIO
-    return OSError(code, f"{os.strerror(code)} ({where})")
+    code = int(number) if number.isdigit() else errno.EPERM  # a sandbox that was not made says nothing here
+    return OSError(code, f"{os.strerror(code)} ({where or NOT_CONFINED})")
 
 
-def _child(program: Program, gate: int, error: int) -> NoReturn:
+def true_status(gated: Gated, status: int) -> int:
+    """The wait status of the program itself, given that of the child. Closes the pipe."""
+    if gated.status is None:
+        return status
+    with os.fdopen(gated.status, "rb") as file:
+        said = file.read(20)
+    return int(said) if said.isdigit() else status
+
+
+def _child(program: Program, gate: int, error: int, status: int) -> NoReturn:
     where = "session"
     try:
         os.setsid()
@@ -102,14 +137,18 @@ def _child(program: Program, gate: int, error: int) -> NoReturn:
         os.dup2(null, 0)
         os.dup2(program.output, 1)
         os.dup2(program.output, 2)
+        where = "limits"
+        _limits(program)
+        where = NOT_CONFINED
+        inner = program
+        if program.confinement is not None:
+            program = _confine(program, program.confinement, error, status)
         where = "working directory"
         os.chdir(program.folder)
         os.umask(0o077)
-        where = "limits"
-        _limits(program)
         if os.read(gate, 1) != _OPEN:
             os._exit(0)
-        where = "exec"
+        where = "exec" if program is inner else NOT_CONFINED
         os.execve(program.path, program.arguments, program.env)
     except OSError as failed:
         os.write(error, f"{failed.errno} {where}".encode("ascii"))
@@ -117,6 +156,24 @@ def _child(program: Program, gate: int, error: int) -> NoReturn:
         os.write(error, f"{errno.EINVAL} {where}".encode("ascii"))
     finally:
         os._exit(127)
+
+
+def _confine(program: Program, confinement: isolation.Confinement, error: int, status: int) -> Program:
+    """Confines this process, or gives the sandbox that will confine the program. Raises OSError."""
+    if confinement.mode == isolation.USER_ID:
+        confine.enter(confinement)
+        return program
+    bwrap = bubble.find()
+    if confinement.mode != isolation.BUBBLEWRAP or bwrap is None:
+        raise OSError(errno.ENOSYS, confinement.mode)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    inner = bubble.Inner(program.path, program.arguments, program.env, program.folder)
+    fds = (bubble.write_inner(inner, confinement), error, status)
+    for fd in fds:
+        os.set_inheritable(fd, True)
+    command = bubble.command(bwrap, confinement, fds)
+    return program._replace(path=bwrap, arguments=command, env=bubble.outer_env(program.env), folder="/")
 
 
 def _plain_signals() -> None:

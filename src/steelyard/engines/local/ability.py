@@ -1,0 +1,110 @@
+"""Which modes of isolation this machine can do, found out by doing: an interpreter is run in each, once.
+
+A mode is able when the server's own interpreter runs in it, for that is what most members need; else the
+reason says what failed. Standard library only: the runner imports this.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import Any
+
+from steelyard.engines.local import bubble, enclosure, isolation, launch, surroundings
+from steelyard.engines.local.files import remove_tree
+from steelyard.engines.local.isolation import BUBBLEWRAP, CONTAINER, HOST, NONE, USER_ID, Wish
+from steelyard.engines.local.paths import Layout
+from steelyard.engines.local.users import UserBook
+
+
+class Abilities:
+    """Of one runner. Every answer is found once, when it is asked for first."""
+
+    def __init__(self, layout: Layout, users: UserBook) -> None:
+        self._layout = layout
+        self._users = users
+        self._known: dict[tuple[str, str], str | None] = {}
+
+    def choose(self, wish: Wish) -> isolation.Choice:
+        """What a wish comes to on this machine."""
+        modes = isolation.PREFERENCE if wish.mode == isolation.AUTO else (wish.mode,)
+        reasons: dict[str, str | None] = {}
+        for mode in modes:
+            reasons[mode] = self.why_not(mode, wish.network)
+            if reasons[mode] is None:
+                break
+        return isolation.choose(wish, reasons)
+
+    def settle(self, attempt: dict[str, Any]) -> str | None:
+        """Completes what an attempt says of its isolation by the project's user id; the code of a refusal
+        where it can't be had here. Raises OSError."""
+        if isolation.problem(attempt.get("isolation")):
+            return "isolation-invalid"
+        mode, network, _ = isolation.wished(attempt)
+        if self.why_not(mode, network) is not None:
+            return "isolation-unavailable"
+        if mode in (USER_ID, BUBBLEWRAP) and os.geteuid() == 0:
+            attempt["isolation"]["user"] = self._users.user_of(attempt["project"])
+        return None
+
+    def why_not(self, mode: str, network: str = HOST) -> str | None:
+        """Why a mode can't be had, None where it can."""
+        if (mode, network) not in self._known:
+            self._known[mode, network] = self._look(mode, network)
+        return self._known[mode, network]
+
+    def _look(self, mode: str, network: str) -> str | None:
+        if mode == NONE:
+            return None if network == HOST else "the private network needs another mode"
+        if mode == CONTAINER:
+            return "no container runtime is used by this release"
+        if mode == USER_ID and os.geteuid() != 0:
+            return "the server does not run as root"
+        if mode == BUBBLEWRAP and bubble.find() is None:
+            return "bwrap is not installed"
+        user = self._users.spare() if os.geteuid() == 0 else None
+        if user is None and os.geteuid() == 0:
+            return "this user namespace maps too few user ids"
+        try:
+            return self._try(mode, network, user)
+        except OSError as failed:
+            return str(failed)
+
+    def _try(self, mode: str, network: str, user: int | None) -> str | None:
+        folder = os.path.join(self._layout.work, ".trial")
+        remove_tree(folder)
+        os.mkdir(folder, 0o700)
+        if user is not None:
+            os.chown(folder, user, user)
+            os.chmod(self._layout.work, 0o711)  # within the data folder, which nobody else may enter
+        output = os.memfd_create("trial")
+        try:
+            confinement = isolation.Confinement(
+                mode, network, user, enclosure.around(self._layout, user, (folder,), ()), folder, False
+            )
+            return _run(confinement, folder, output)
+        finally:
+            os.close(output)
+            remove_tree(folder)
+
+
+def _run(confinement: isolation.Confinement, folder: str, output: int) -> str | None:
+    program = launch.Program(
+        path=surroundings.interpreter(),
+        arguments=["python3", "-I", "-S", "-c", ""],
+        env={"PATH": os.defpath},
+        folder=folder,
+        output=output,
+        groups=(),
+        data_limit=None,
+        files_limit=resource.getrlimit(resource.RLIMIT_NOFILE),
+        confinement=confinement,
+    )
+    gated = launch.spawn(program)
+    failed = launch.open_gate(gated)
+    status = launch.true_status(gated, os.waitpid(gated.pid, 0)[1])
+    said = os.pread(output, 300, 0).decode("utf-8", "replace").strip().replace("\n", " ")
+    if failed is not None:
+        return f"{failed.strerror}: {said}" if said else str(failed.strerror)
+    code = os.waitstatus_to_exitcode(status)
+    return None if code == 0 else f"the interpreter ended with {code}: {said}"
