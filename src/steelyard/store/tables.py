@@ -424,10 +424,20 @@ attempt = Table(
     _str("stop_reason"),
     _str("outcome"),
     _text("verdict_json"),
+    _str("failure_signature"),  # of a verdict that is a failure: equal for those of one kind
+    _str("failure_stage"),
+    _str("failure_group"),
+    _text("avoid_json"),  # nodes on which an attempt before it failed, through no fault of its own
     _int("policy_version"),
     _int("cycle_id"),
     _int("version", False),
     Index("attempt_workload", "workload_id", "number", unique=True),
+    Index(
+        "attempt_failure",
+        "failure_signature",
+        sqlite_where=text("failure_signature IS NOT NULL"),
+        postgresql_where=text("failure_signature IS NOT NULL"),
+    ),
 )
 member = Table(
     "member",
@@ -541,7 +551,10 @@ refusal = Table(
     _flag("complete"),
     _int("policy_version", False),
     _str("review_state", False),
+    _str("failure_signature"),
+    _str("failure_stage"),
     *_heads(),
+    Index("refusal_failure", "failure_signature"),
 )
 cycle = Table(
     "cycle",
