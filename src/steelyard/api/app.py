@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from steelyard import __version__
 from steelyard.api import (
     audit,
+    bulk,
     cycles,
     doctor,
     events,
@@ -43,6 +44,7 @@ ROUTERS: list[APIRouter] = [
     tokens.router,
     objects.router,
     workloads.router,
+    bulk.router,
     logs.router,
     refusals.router,
     inventory.router,

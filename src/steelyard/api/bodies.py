@@ -11,7 +11,11 @@ MAX_SMALL_BODY = 64 * 1024
 MAX_BODY = 1024 * 1024
 MAX_APPLY_BODY = 10 * 1024 * 1024
 MAX_DEPTH = 64
-_OF_PATH = {"/v1/objects:apply": MAX_APPLY_BODY, "/v1/sessions": MAX_SMALL_BODY}
+_OF_PATH = {
+    "/v1/objects:apply": MAX_APPLY_BODY,
+    "/v1/workloads:submit": MAX_APPLY_BODY,
+    "/v1/sessions": MAX_SMALL_BODY,
+}
 
 
 def largest(path: str) -> int:

@@ -83,10 +83,10 @@ def status_of(error: SteelyardError) -> int:
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
 
 
-def problem(
+def problem_body(
     code: str, params: dict[str, Param], status: int, lang: str, request_id: str, reasons: Any = ()
-) -> JSONResponse:
-    """The answer for one error."""
+) -> dict[str, Any]:
+    """One error as a problem."""
     body: dict[str, Any] = {
         "type": f"urn:steelyard:error:{code}",
         "title": problem_title(status, lang),
@@ -100,6 +100,14 @@ def problem(
         body["reasons"] = [{**reason_view(reason), "text": reason_text(reason, lang)} for reason in reasons]
     if params.get("refusal") is not None:
         body["refusal"] = params["refusal"]
+    return body
+
+
+def problem(
+    code: str, params: dict[str, Param], status: int, lang: str, request_id: str, reasons: Any = ()
+) -> JSONResponse:
+    """The answer for one error."""
+    body = problem_body(code, params, status, lang, request_id, reasons)
     return JSONResponse(body, status, headers=_HEADERS.get(status), media_type=MEDIA_TYPE)
 
 

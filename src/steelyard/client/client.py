@@ -16,6 +16,8 @@ _RECONNECTS = 3  # of a followed log, without a byte between them
 _POLL = (0.1, 1.0)  # seconds: the first pause of a wait, and the longest
 #: How long what reads the whole house may take: minutes, where hundreds of thousands of workloads have run.
 AUDIT_SECONDS = 1800.0
+#: Workloads in one request of `submit_many`.
+BULK = 500
 
 
 class Client(Requests):
@@ -120,6 +122,19 @@ class Client(Requests):
         often it is sent. Raises ApiError with code `refused` and all reasons.
         """
         return cast(Json, self._post("/v1/workloads", document, key=key, query={"dry_run": dry_run}))
+
+    def submit_many(self, documents: list[Json], *, key: str | None = None) -> list[Json]:
+        """Submits many workloads, `BULK` a request: for each in its order {status, id, problem, replayed}.
+
+        One that is refused leaves the others alone; nothing is raised for it. With `key` the same
+        documents make each workload once, however often they are sent.
+        """
+        results: list[Json] = []
+        for number, begin in enumerate(range(0, len(documents), BULK)):
+            part = None if key is None else f"{key}.{number}"
+            body = {"documents": documents[begin : begin + BULK]}
+            results += self._post("/v1/workloads:submit", body, key=part)["results"]
+        return results
 
     def workloads(self, most: int | None = None, **query: str | int | bool | None) -> list[WorkloadRow]:
         """Workloads, the newest first; `query` as in the API (project, phase, outcome, queue, q …)."""

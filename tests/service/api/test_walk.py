@@ -58,6 +58,7 @@ TABLE: list[Row] = [
     ),
     ("DELETE /v1/objects/{kind}/{name}", "/v1/objects/Quota/vision?dry_run=true", None, ADMIN),
     ("POST /v1/workloads", "/v1/workloads?dry_run=true", JOB, [200, 403, 200, 403, 200, 200]),
+    ("POST /v1/workloads:submit", "/v1/workloads:submit", {"documents": []}, ALL),
     ("GET /v1/workloads", "/v1/workloads", None, ALL),
     *[
         (
