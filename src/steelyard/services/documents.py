@@ -10,13 +10,16 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import PurePosixPath
 from typing import Any
 
+from steelyard.engines.local.isolation import AUTO, HOST, MODES, NETWORKS, NONE, Wish
 from steelyard.engines.simulated.spec import parse_simulation
 from steelyard.model.errors import InvalidError
 from steelyard.model.organisation import RoleName
 from steelyard.model.policy import OnExceed
 from steelyard.model.resources import DeviceClass, EngineKind
+from steelyard.model.units import HOUR
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services.kinds import (
     FLAVOR_PREFIX,
@@ -48,6 +51,7 @@ MAX_DOCUMENTS = 2000
 MAX_PRIORITY = 1_000_000_000
 MAX_LIMITS = 64
 MAX_ROUTES = 1000
+MAX_SHARED = 64
 MAX_SPEC_BYTES = 4 * 1024 * 1024
 _ENGINES = (EngineKind.LOCAL, EngineKind.SIMULATED)
 _WHOLE_INSTALLATION = frozenset({RoleName.ADMINISTRATOR, RoleName.AUDITOR})
@@ -160,7 +164,36 @@ def _cluster(reader: DocumentReader) -> ClusterSpec:
     if engine is EngineKind.SIMULATED:
         simulation = reader.take("simulation")
         parse_simulation(simulation, reader.at("simulation"))
-    return ClusterSpec(engine, tuple(reserve), simulation, reader.optional_text("owner"))
+    within = reader.span("releaseWithin", None, longest=HOUR)
+    isolation = None
+    if engine is EngineKind.LOCAL and reader.has("isolation"):
+        isolation = _isolation(reader.reader("isolation"))
+    return ClusterSpec(
+        engine, tuple(reserve), simulation, reader.optional_text("owner"), within, isolation
+    )
+
+
+def _isolation(reader: DocumentReader) -> Wish:
+    """How a local cluster keeps projects apart."""
+    mode = _word(reader, "mode", (AUTO, *MODES), AUTO)
+    network = _word(reader, "network", NETWORKS, HOST)
+    shared = reader.texts("sharedFolders", MAX_SHARED, 1024)
+    for index, path in enumerate(shared):
+        pure = PurePosixPath(path)
+        if not pure.is_absolute() or ".." in pure.parts or str(pure) == "/":
+            where = f"{reader.at('sharedFolders')}[{index}]"
+            raise InvalidError("field-invalid", path=where, expected="absolute folder")
+    if mode == NONE and network != HOST:
+        raise InvalidError("field-invalid", path=reader.at("network"), expected=HOST)
+    reader.finish()
+    return Wish(mode, network, shared)
+
+
+def _word(reader: DocumentReader, key: str, words: tuple[str, ...], default: str) -> str:
+    word = reader.text(key, default)
+    if word not in words:
+        raise InvalidError("field-invalid", path=reader.at(key), expected=" | ".join(words))
+    return word
 
 
 def _pool(reader: DocumentReader) -> PoolSpec:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from steelyard.engines.local.isolation import Wish
 from steelyard.model.organisation import RoleName
 from steelyard.model.policy import OnExceed
 from steelyard.model.resources import DeviceClass, EngineKind
+from steelyard.model.units import MILLISECOND
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services.reading import write_amount
 
@@ -46,6 +48,10 @@ def given(**values: Any) -> SpecBody:
     return {key: value for key, value in values.items() if value is not None and value != [] and value != {}}
 
 
+def _isolation(wish: Wish) -> SpecBody:
+    return given(mode=wish.mode, network=wish.network, sharedFolders=list(wish.shared))
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
     """`simulation` is the declared mapping itself; engines.simulated.spec reads it."""
@@ -54,11 +60,17 @@ class ClusterSpec:
     reserve: tuple[tuple[DeviceClass, int], ...] = ()
     simulation: dict[str, Any] | None = None
     owner: str | None = None
+    release_within: int | None = None  # µs; what is not proven free by then is quarantined
+    isolation: Wish | None = None  # of a local cluster; None: as `auto`
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
         reserve = {kind.value: write_amount(kind, amount) for kind, amount in self.reserve}
-        return given(engine=self.engine.value, reserve=reserve, simulation=self.simulation, owner=self.owner)
+        within = None if self.release_within is None else f"{self.release_within // MILLISECOND}ms"
+        return given(
+            engine=self.engine.value, reserve=reserve, simulation=self.simulation, owner=self.owner,
+            releaseWithin=within, isolation=None if self.isolation is None else _isolation(self.isolation),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,16 @@ def user_of(attempt: Mapping[str, Any]) -> int | None:
 
 
 def give(path: str, attempt: Mapping[str, Any]) -> None:
-    """Makes a folder of ours, which nobody could touch so far, the project's. Raises OSError."""
+    """Makes a folder the project's, unless it is already; a link is an error. Raises OSError."""
     user = user_of(attempt)
-    if user is not None:
-        os.chown(path, user, user, follow_symlinks=False)
+    if user is None:
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(fd).st_uid != user:
+            os.fchown(fd, user, user)
+    finally:
+        os.close(fd)
 
 
 def around(

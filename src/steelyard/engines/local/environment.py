@@ -13,8 +13,8 @@ import time
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from steelyard.engines.local import launch, programs, requires
-from steelyard.engines.local.files import is_real_folder, read_json
+from steelyard.engines.local import enclosure, launch, programs, requires
+from steelyard.engines.local.files import is_real_folder, make_below, read_json
 from steelyard.engines.local.paths import Layout, is_id
 
 LANG = "C.UTF-8"
@@ -107,7 +107,7 @@ def folder(layout: Layout, attempt: dict[str, Any], member: dict[str, Any]) -> s
         return asked or work
     inner = os.path.join(work, asked)
     with suppress(OSError):
-        os.makedirs(inner, mode=0o700, exist_ok=True)
+        make_below(work, asked, enclosure.user_of(attempt))
     return inner
 
 

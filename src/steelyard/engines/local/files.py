@@ -174,3 +174,62 @@ def _clear(folder: int) -> list[str]:
         else:
             os.unlink(name, dir_fd=folder)
     return inner
+
+
+def measure(path: str, most: int = 10_000) -> tuple[int, int]:
+    """(files, bytes) below a folder whose content a stranger chose; links are counted, never followed.
+
+    Looks at `most` entries and no more: of more there are at least so many.
+    """
+    files = size = seen = 0
+    waiting = [path]
+    while waiting and seen < most:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    seen += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        files += 1
+                        size += entry.stat(follow_symlinks=False).st_size
+        except OSError:  # gone meanwhile, not ours to read, or too deep for a name
+            continue
+    return files, size
+
+
+def note_plainly(path: str, value: dict[str, Any]) -> None:
+    """A note that may be lost with the machine: written in place, not synced. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, json.dumps(value, separators=(",", ":")).encode("ascii"))
+    finally:
+        os.close(fd)
+
+
+def make_below(top: str, path: str, user: int | None) -> None:
+    """Makes the folders of a relative path below a folder whose content a stranger may have chosen: a link in
+    the way is an error. New ones are `user`'s, if that is not None. Raises OSError."""
+    here = os.open(top, _FOLDER)
+    try:
+        for name in path.split("/"):
+            if name in ("", "."):
+                continue
+            if name == "..":
+                raise NotADirectoryError(f"{path!r} leaves its folder")
+            made = _make_one(name, here, user)
+            os.close(here)
+            here = made
+    finally:
+        os.close(here)
+
+
+def _make_one(name: str, folder: int, user: int | None) -> int:
+    try:
+        os.mkdir(name, 0o700, dir_fd=folder)
+    except FileExistsError:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    fd = os.open(name, _FOLDER, dir_fd=folder)
+    if user is not None:
+        os.fchown(fd, user, user)
+    return fd

@@ -46,6 +46,15 @@ class Wish(NamedTuple):
     shared: tuple[str, ...] = ()
 
 
+AUTOMATIC = Wish()
+
+
+def wish_of(said: Mapping[str, Any] | None) -> Wish:
+    """The wish of a declared cluster: `isolation: {mode, network, sharedFolders}` as it was accepted."""
+    said = said or {}
+    return Wish(said.get("mode", AUTO), said.get("network", HOST), tuple(said.get("sharedFolders", ())))
+
+
 class Choice(NamedTuple):
     """The mode that a wish comes to here; None where it can't be had, and `text` says why."""
 

@@ -5,6 +5,7 @@
     DATA/local/members/MEMBER/                    lock, run.json, stop.json, ready.json, exit.json, swept
     DATA/local/logs/MEMBER.log                    stdout and stderr, kept
     DATA/local/hints                              a FIFO by which shims wake the runner; never the truth
+    DATA/local/users.json                         the user id of each project, where projects have one
     DATA/work/ATTEMPT/MEMBER/                     work folder, with artifacts/ and tmp/; kept but for tmp/
 """
 
@@ -56,6 +57,11 @@ class Layout:
     def logs(self) -> str:
         """Folder of the logs."""
         return os.path.join(self.local, "logs")
+
+    @property
+    def users(self) -> str:
+        """The user ids of projects."""
+        return os.path.join(self.local, "users.json")
 
     def make(self) -> None:
         """Makes the folders, all 0700."""
