@@ -65,11 +65,20 @@ class Context:
             unit.delete(t.device_meter, device_id=device_id)
         if unit.writes or unit.drafts or unit.usage:
             self.store.writer.write(unit)
-            if unit.drafts:
-                self.own.append((unit.first_seq, unit.first_seq + len(unit.drafts)))
+            self._note_own(unit)
         acts, self.after_commit = self.after_commit, []
         for act in acts:
             act()
+
+    def _note_own(self, unit: Unit) -> None:
+        """Leaves of ours that follow on what is known need not be read back from the log."""
+        if not unit.drafts:
+            return
+        end = unit.first_seq + len(unit.drafts)
+        if unit.first_seq == self.next_seq:
+            self.next_seq, self.last_hash = end, unit.last_hash
+        else:
+            self.own.append((unit.first_seq, end))
 
     def charge(self, charges: tuple[Charge, ...], sign: int) -> None:
         """Charge (1) or discharge (−1). Summed up to the commit: charges at one node are linear, so many

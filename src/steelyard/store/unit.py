@@ -48,6 +48,7 @@ class Unit:
     on_commit: list[Callable[[], None]] = field(default_factory=list)
     on_head: list[tuple[str, Callable[[Head], None]]] = field(default_factory=list)
     first_seq: int = -1  # set when committed
+    last_hash: bytes | None = None  # of its last leaf, set when committed
     result: Any = None
 
     def insert(self, table: Table, /, **row: Any) -> Row:

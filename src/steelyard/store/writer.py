@@ -287,6 +287,9 @@ class Writer:
 
         done = sequence(state, max(now.at, self._last_ts), drafts, lookup)
         for unit in units:
+            if unit.drafts:
+                last = unit.first_seq + len(unit.drafts) - 1
+                unit.last_hash = done.rows[last - state.size].hash
             for draft, carrier, _ in unit.drafts:
                 if carrier is not None:
                     set_head(carrier, done.heads[object_stream(draft)])
