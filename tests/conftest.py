@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support import postgresql, requirement_collector
+from tests.support.browser import NOT_TESTED as NOT_TESTED_IN_BROWSER
 
 pytest_plugins = ["tests.support.stores"]
 
@@ -74,13 +75,15 @@ def postgresql_server(request: pytest.FixtureRequest) -> postgresql.Server:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Says loudly, once, that a database was left out: a skipped test is easily overlooked."""
+    """Says loudly, once, that a database or the browser was left out: a skip is easily overlooked."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = [report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)]
-    missing = [reason for reason in reasons if NOT_TESTED in reason]
-    if missing:
-        terminalreporter.section(NOT_TESTED, sep="!", red=True, bold=True)
-        terminalreporter.line(f"{len(missing)} tests were left out. {missing[0].removeprefix('Skipped: ')}")
+    for left_out in (NOT_TESTED, NOT_TESTED_IN_BROWSER):
+        missing = [reason for reason in reasons if left_out in reason]
+        if missing:
+            terminalreporter.section(left_out, sep="!", red=True, bold=True)
+            told = missing[0].removeprefix("Skipped: ")
+            terminalreporter.line(f"{len(missing)} tests were left out. {told}")
 
 
 @pytest.fixture(scope="session")

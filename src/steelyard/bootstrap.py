@@ -22,6 +22,9 @@ import uvicorn
 
 from steelyard.api.app import create_app
 from steelyard.api.context import Services
+from steelyard.console.app import create_console, first_parts
+from steelyard.console.context import Console
+from steelyard.console.door import Door
 from steelyard.control.collector import tune
 from steelyard.control.loop import ControlLoop
 from steelyard.engines.local.engine import LocalEngine
@@ -288,11 +291,28 @@ class HttpServer(uvicorn.Server):
 def run_http(house: House, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT."""
     config = uvicorn.Config(
-        create_app(house.services),
+        create_door(house.services),
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=2,
         server_header=False,
+def create_door(services: Services) -> Door:
+    """API and console at one address. Raises UnavailableError on a server without a desk."""
+    if services.desk is None:
+        raise UnavailableError("not-served-here")
+    console = Console(
+        services.store,
+        services.principals,
+        services.logins,
+        services.attempts,
+        services.desk,
+        services.engines,
+        services.signer,
+        services.extra,
+    )
+    return Door(create_app(services), create_console(console), first_parts())
+
+
     )
     server = HttpServer(config)
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -17,6 +17,10 @@ class Markup(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """Itself: what tells template engines that it is escaped already."""
+        return self
+
 
 Child: TypeAlias = "str | int | Iterable[Child] | None"
 Attribute: TypeAlias = "str | int | float | bool | None"

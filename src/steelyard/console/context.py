@@ -1,0 +1,27 @@
+"""What the pages call: one container of services, put together by the wiring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from steelyard.engines.port import Engine
+from steelyard.services.attempts import RefusedAttempts
+from steelyard.services.sessions import Logins, Principals
+from steelyard.services.workloads import Desk
+from steelyard.store.store import Store
+
+
+@dataclass(slots=True)
+class Console:
+    """Services of the pages. `engines` serves logs and the doctor's looks; `extra` what single pages need."""
+
+    store: Store
+    principals: Principals
+    logins: Logins
+    attempts: RefusedAttempts
+    desk: Desk
+    engines: Mapping[str, Engine] = field(default_factory=dict)
+    signer: Any = None  # the log's signing key
+    extra: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,32 @@
+"""The home page: what waits and why, what runs, what failed lately, what there is, what needs somebody."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from steelyard.console.serve import Page
+from steelyard.console.visit import Visit
+from steelyard.services.overview import by_class, overview
+
+_ORDER = ("gpu", "npu", "other", "cpu", "memory")
+
+
+def home(visit: Visit) -> Response:
+    """The page."""
+    found = overview(visit.console.store, visit.principal)
+    classes = by_class(found["inventory"]) if found["inventory"] is not None else None
+    if classes is not None:
+        classes.sort(key=lambda row: (row["simulated"], _ORDER.index(row["class"])))
+    live = found["live"]
+    counts = {
+        "waiting": sum(live.get(phase, 0) for phase in ("queued", "reserved")),
+        "held": live.get("held", 0),
+        "running": sum(live.get(phase, 0) for phase in ("starting", "running", "suspended")),
+        "ending": sum(live.get(phase, 0) for phase in ("stopping", "releasing")),
+    }
+    clusters = found["inventory"]["clusters"] if found["inventory"] is not None else []
+    silent = [cluster for cluster in clusters if cluster["reachable"] is False]
+    return visit.show("home.html", found=found, counts=counts, classes=classes, silent=silent)
+
+
+PAGES = [Page("GET", "/", home)]

@@ -1,0 +1,16 @@
+"""Every page that is looked at: in both languages, light and dark, narrow and wide. New pages join here.
+
+`{name}` in an address is replaced by the id of the workload of that name in tests/support/console_world.py.
+"""
+
+from __future__ import annotations
+
+#: A short name for pictures → the address. Of those the status is 200, if nothing else is said in `STATUS`.
+PAGES: dict[str, str] = {
+    "home": "/",
+    "password": "/password",
+    "not-found": "/nowhere",
+}
+#: Pages for people who are not signed in.
+OPEN: dict[str, str] = {"sign-in": "/sign-in"}
+STATUS: dict[str, int] = {"not-found": 404}

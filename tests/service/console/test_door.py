@@ -1,0 +1,39 @@
+"""One address for programs and people."""
+
+from __future__ import annotations
+
+from tests.support.console import ConsoleHouse
+
+
+def test_a_program_is_answered_as_a_program_and_a_browser_by_a_page(house: ConsoleHouse) -> None:
+    browser = house.as_("admin")
+    assert browser.get("/nowhere", Accept="*/*").json()["code"] == "route-unknown"
+    assert "<h1>" in browser.get("/nowhere").text
+    assert browser.get("/v1/nowhere").json()["code"] == "route-unknown"
+    assert browser.get("/healthz").json() == {"status": "ok"}
+
+
+def test_the_sessions_cookie_opens_the_streams_and_nothing_else_of_the_api(house: ConsoleHouse) -> None:
+    browser = house.as_("admin")
+    assert browser.get("/v1/events/stream?seconds=0").status_code == 200
+    assert browser.get("/v1/workloads").status_code == 401
+    assert browser.client.post("/v1/events/stream").status_code in (401, 405)
+
+
+def test_another_site_opens_no_stream_with_the_cookie(house: ConsoleHouse) -> None:
+    browser = house.as_("admin")
+    for site in ("cross-site", "same-site", "none"):
+        assert browser.get("/v1/events/stream?seconds=0", Sec_Fetch_Site=site).status_code == 401
+
+
+def test_static_files_are_kept_under_an_address_of_their_bytes(house: ConsoleHouse) -> None:
+    browser = house.as_(None)
+    page = browser.get("/sign-in").text
+    for part in page.split('href="')[1:] + page.split('src="')[1:]:
+        address = part.split('"')[0]
+        if address.startswith("/static/"):
+            answer = browser.get(address)
+            assert answer.status_code == 200
+            assert "immutable" in answer.headers["Cache-Control"]
+    for name in ("../app.py", "..%2Fapp.py", "steelyard.py", "x.css"):
+        assert browser.get(f"/static/0/{name}").status_code == 404

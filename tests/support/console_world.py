@@ -1,0 +1,74 @@
+"""A real server whose simulated clusters show everything that pages show: what runs, waits, failed, ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.support.house import DOCUMENTS
+from tests.support.server import Server
+
+GPU = {"cpu": "1", "memory": "4Gi", "gpu": 1}
+
+
+class World:
+    """The server, and the ids of its workloads by name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.server = Server(folder / "data").start()
+        self.ids: dict[str, str] = {}
+
+    @property
+    def url(self) -> str:
+        """Where its pages are."""
+        return f"http://127.0.0.1:{self.server.port}"
+
+    def fill(self) -> World:
+        """Declare the house, submit what is to be seen, and wait until it is."""
+        server = self.server
+        server.apply(DOCUMENTS)
+        server.wait_for(lambda: len(server.get("/v1/inventory")["items"]) == 3)
+        self.submit("train-resnet", expect={"run": "forever"}, count=2)
+        self.submit("train-vit", expect={"run": "forever"}, requests={**GPU, "gpu": 4})
+        self.submit("broken-loader", expect={"run": "20ms", "exit": "3"}, restart="never")
+        self.submit("out-of-memory", expect={"run": "20ms", "oom": "true"}, restart="never")
+        self.submit("evaluate-small", kind="evaluation", expect={"run": "20ms"})
+        self.submit("kept-back", hold=True)
+        for name in ("broken-loader", "out-of-memory", "evaluate-small"):
+            self.reaches(name, "finished")
+        for name in ("train-resnet", "train-vit"):
+            self.reaches(name, "running")
+        self.submit("wants-the-pool", expect={"run": "1s"}, requests={**GPU, "gpu": 4}, count=2)
+        self.submit("wants-quota", namespace="translate-dev", requests={**GPU, "gpu": 2})
+        server.wait_for(lambda: self.view("wants-the-pool")["reasons"])
+        return self
+
+    def submit(self, name: str, namespace: str = "detect-dev", **fields: Any) -> str:
+        """Submit a one-role workload; its id."""
+        role = {
+            "name": "main",
+            "command": ["train", "--epochs", "3"],
+            "count": fields.pop("count", 1),
+            "requests": fields.pop("requests", GPU),
+            "expect": fields.pop("expect", {"run": "1s"}),
+        }
+        document = {
+            "kind": "Workload",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"kind": "training", **fields, "roles": [role]},
+        }
+        self.ids[name] = str(self.server.post("/v1/workloads", document)["id"])
+        return self.ids[name]
+
+    def view(self, name: str) -> dict[str, Any]:
+        """The workload as the API shows it."""
+        found: dict[str, Any] = self.server.get(f"/v1/workloads/{self.ids[name]}")
+        return found
+
+    def reaches(self, name: str, phase: str) -> None:
+        """Wait until it is in a phase."""
+        self.server.wait_for(lambda: self.view(name)["phase"] == phase)
+
+    def close(self) -> None:
+        """End the server."""
+        self.server.close()
