@@ -16,6 +16,8 @@ from steelyard.engines.port import (
     Capabilities,
     Engine,
     EngineUnavailable,
+    ExecStream,
+    Fenced,
     LogChunk,
     MemberObservation,
     Observation,
@@ -126,6 +128,10 @@ class FaultyEngine:
         return self._call("probe_release", self.inner.probe_release, attempt_ids)
 
     def logs(self, member_id: str, offset: int, limit: int) -> LogChunk:
+    def fence(self, attempt_ids: Sequence[str]) -> tuple[Fenced, ...]:
+        """See the port."""
+        return self._call("fence", self.inner.fence, attempt_ids)
+
         """See the port."""
         return self._call("logs", self.inner.logs, member_id, offset, limit)
 

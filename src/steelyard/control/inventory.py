@@ -28,6 +28,7 @@ Json = dict[str, Any]
 State = tuple[LiveDevice, Availability, str | None]
 _GONE = (Availability.UNPLANNED, UnavailableReason.NODE_LOST.value)
 _MISSING = (Availability.UNPLANNED, UnavailableReason.MISSING.value)
+_FENCED = (Availability.UNPLANNED, UnavailableReason.FENCED.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,31 @@ class Inventory:
             context.changed = True
         context.commit(unit, now)
 
+    def take_out(self, unit: Unit, device_ids: Iterable[int], now: int) -> None:
+        """Devices out of service, whatever their engine says of them."""
+        self._serve(unit, device_ids, True, now)
+
+    def bring_back(self, unit: Unit, device_ids: Iterable[int], now: int) -> None:
+        """Devices that were taken out are as available as their node again, until the engine is asked."""
+        self._serve(unit, device_ids, False, now)
+
+    def _serve(self, unit: Unit, device_ids: Iterable[int], out: bool, now: int) -> None:
+        state = self._context.state
+        by_node: dict[int, list[State]] = {}
+        for device_id in sorted(device_ids):
+            device = state.devices.get(device_id)
+            if device is None or ((device.availability, device.reason) == _FENCED) == out:
+                continue
+            node = state.nodes[device.node_id]
+            wanted = _FENCED if out else (node.availability, node.reason)
+            by_node.setdefault(node.id, []).append((device, *wanted))
+        for node_id, states in by_node.items():
+            node = state.nodes[node_id]
+            self._changed(unit, node, node.availability, node.reason, states, now)
+        if by_node:
+            self._bump(unit)
+            self._context.changed = True
+
     def _bump(self, unit: Unit) -> None:
         unit.upsert(t.counter, ("name",), add=("value",), name="inventory_version", value=1)
 
@@ -142,6 +168,8 @@ class Inventory:
         states: list[State] = []
         by_uid = {device.uid: device for device in found.devices}
         for mine in known.devices:
+            if (mine.availability, mine.reason) == _FENCED:
+                continue  # out of service until what holds it is proven gone, whatever the engine sees
             device = by_uid.get(mine.uid)
             state = _effective(found, device) if device is not None else _MISSING
             if (mine.availability, mine.reason) != state:

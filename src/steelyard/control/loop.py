@@ -65,8 +65,8 @@ class Desk:
         self.waiting = Waiting(self.context)
         self.scheduler = Scheduler(self.context, self.waiting)
         self.reconciler = Reconciler(self.context, self.waiting)
-        self.releaser = Releaser(self.context)
         self.inventory = Inventory(self.context)
+        self.releaser = Releaser(self.context, self.inventory)
         self.sight = Sight(self.context)
         self.causes = Causes(self.context)
         self.sealer = Sealer(store, seal)
@@ -161,6 +161,8 @@ class ControlLoop:
         context = desk.context
         if desk.follower.run():
             context.changed = True
+        if asked := desk.follower.take_releases():
+            desk.releaser.quarantine.asked(asked)
         self._engines(desk)
         if self._inline:
             for agent in self.agents.values():
@@ -192,8 +194,12 @@ class ControlLoop:
             desk.inventory.found(seen.cluster, seen.inventory)
         for reply in seen.replies:
             desk.reconciler.reply(reply)
+        for attempt_id, member_id, lines in seen.ends:
+            desk.releaser.told(attempt_id, member_id, lines)
         for probe in seen.probes:
             desk.releaser.probed(seen.cluster, probe)
+        for fenced in seen.fences:
+            desk.releaser.fenced(seen.cluster, fenced)
 
     # --- engines -------------------------------------------------------------------------------------
     def _engines(self, desk: Desk) -> None:

@@ -200,6 +200,17 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+    numbers: tuple[tuple[str, int], ...] = ()  # how many of it were seen, by check
+    cleared: tuple[tuple[str, int], ...] = ()  # ended and removed since the end: processes, files, bytes …
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """What `fence` did of one attempt, counted by kind, and what it could not end or take away."""
+
+    attempt_id: str
+    done: tuple[tuple[str, int], ...] = ()
+    left: tuple[str, ...] = ()
 class LogChunk:
     """Bytes of a member's log. `next_offset` is where to read on; `end`: nothing more will come."""
 
@@ -276,3 +287,7 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let go of connections. Running work goes on."""
         ...
+    def fence(self, attempt_ids: Sequence[str]) -> tuple[Fenced, ...]:
+        """End and take away what these attempts left, within their ownership mark; touches nothing else."""
+        ...
+

@@ -60,6 +60,10 @@ class Meter:
         """What is held of a device now."""
         return self._devices[device_id].held
 
+    def quarantined(self, device_id: int, holder: str) -> int:
+        """What an attempt keeps of a device in quarantine now."""
+        return self._devices[device_id].quarantined.get(holder, 0)
+
     def parts(self, device_id: int) -> dict[Part, int]:
         """The unheld quantities of a device now, by (state, reason)."""
         return self._devices[device_id].wanted()

@@ -29,6 +29,8 @@ PREFIXES: dict[str, str] = {
     "declared": "ob",
     "shape": "sh",
     "receipt": "rc",
+    "release": "rl",
+    "execution": "ex",
     "request": "rq",
     "server": "sv",
 }
@@ -93,3 +95,8 @@ class IdSource:
 def id_time(number: int) -> int:
     """Microseconds UTC at which the id was made (to the millisecond)."""
     return ((number >> _SERVER_BITS + _SEQUENCE_BITS) + EPOCH_MS) * MILLISECOND
+
+
+def first_id_at(micros: int) -> int:
+    """The smallest id that can have been made at or after this instant (to the millisecond)."""
+    return max(0, micros // MILLISECOND - EPOCH_MS) << _SERVER_BITS + _SEQUENCE_BITS

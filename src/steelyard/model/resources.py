@@ -72,6 +72,7 @@ class UnavailableReason(StrEnum):
     NODE_LOST = "node-lost"
     CLUSTER_UNREACHABLE = "cluster-unreachable"
     RELEASE_UNCONFIRMED = "release-unconfirmed"
+    FENCED = "fenced"  # taken out of service: nothing could end what holds it
     PARTITIONED = "partitioned"
     RETIRED = "retired"
 

@@ -30,7 +30,13 @@ from steelyard.scheduling import (
     charge,
     total_usage,
 )
-from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveDevice, LiveNode
+from steelyard.services.live_records import (
+    LiveAllocation,
+    LiveAttempt,
+    LiveDevice,
+    LiveNode,
+    LiveRelease,
+)
 
 MAX_HEADS = 512
 
@@ -48,6 +54,8 @@ class LiveState:
         self.trees: dict[str, QuotaTree] = {}
         self.usage: dict[str, dict[tuple[str, str], int]] = {QUEUE_TREE: {}, ORG_TREE: {}}
         self.holds: dict[int, HoldView] = {}
+        self.releases: dict[int, LiveRelease] = {}  # unproven ones that are open, by attempt
+        self.release_within: dict[str, int] = {}  # cluster → µs, where it is declared
         self.policy = Policy(0)
         self.last_looked: dict[str, int] = {}
         self.basis: tuple[tuple[str, str | int], ...] = ()

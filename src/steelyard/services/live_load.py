@@ -17,13 +17,22 @@ from steelyard.model.ids import render
 from steelyard.model.lifecycle import STAGE_TIMES, Outcome, Phase
 from steelyard.model.policy import Policy
 from steelyard.model.resources import Availability, DeviceClass, ShareKind
+from steelyard.model.units import parse_duration
 from steelyard.model.workloads import Shape, WorkloadSpec
 from steelyard.scheduling import ClusterView, HoldView, Snapshot
 from steelyard.services.live import LiveState, charges_of
-from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveDevice, LiveMember, LiveNode
+from steelyard.services.live_records import (
+    LiveAllocation,
+    LiveAttempt,
+    LiveDevice,
+    LiveMember,
+    LiveNode,
+    LiveRelease,
+)
 from steelyard.services.past import as_of
 from steelyard.services.policy import load_policy, quota_trees
 from steelyard.store import live as rows
+from steelyard.store import releases
 from steelyard.store.database import View
 
 _spec = msgspec.json.Decoder(WorkloadSpec).decode
@@ -47,19 +56,55 @@ def load_state(connection: View) -> LiveState:
         state.usage[tree] = usage
     return state
 
+    load_releases_into(state, connection)
 
 def load_policy_into(state: LiveState, connection: View) -> None:
     """Trees, policy and cluster views, anew."""
+def load_releases_into(state: LiveState, connection: View) -> None:
+    """Unproven releases that are open, with what they keep in quarantine."""
+    for row in releases.open_releases(connection):
+        state.releases[row.attempt_id] = live_release(row)
+    for row in rows.quarantines(connection):
+        if row.attempt_id in state.releases:
+            state.releases[row.attempt_id].quantities.append((row.device_id, row.quantity))
+
+
+def live_release(row: Any) -> LiveRelease:
+    """A row of `store.releases` as a live record; its quantities are not in it."""
+    return LiveRelease(
+        row.attempt_id,
+        row.workload_id,
+        row.project,
+        tuple(msgspec.json.decode(row.clusters_json, type=list[str])),
+        row.quarantined_at,
+        row.seen_json,
+        row.version,
+        Head(row.head_n, row.head_seq, bytes(row.head_hash or b"")),
+        asked=row.asked,
+        asked_by=row.asked_by,
+        asked_reason=row.asked_reason,
+        asked_at=row.asked_at,
+        fenced_at=row.fenced_at,
+    )
+
+
     state.policy = load_policy(connection)
     state.trees = dict(quota_trees(connection))
     state.clusters = {
         row.cluster: ClusterView(row.cluster, row.as_of, row.reachable)
+    state.release_within = _release_within(rows.declared_current(connection, "Cluster"))
         for row in rows.observations(connection)
     }
 
 
 def load_devices_into(state: LiveState, connection: View) -> None:
     """Nodes and devices with what is held and quarantined of them."""
+def _release_within(clusters: dict[str, str]) -> dict[str, int]:
+    specs = {name: msgspec.json.decode(body) for name, body in clusters.items()}
+    given = {name: spec["releaseWithin"] for name, spec in specs.items() if "releaseWithin" in spec}
+    return {name: parse_duration(value) for name, value in given.items()}
+
+
     for row in rows.nodes(connection):
         labels = msgspec.json.decode(row.labels_json, type=dict[str, str])
         state.nodes[row.id] = LiveNode(

@@ -96,7 +96,12 @@ class LiveAttempt:
     started_once: bool = False  # the start was handed to the agent in this life of the loop
     command_at: int = 0  # when the engine was last told something about it
     probe_at: int = 0
-    last_probes: tuple[ReleaseProbe, ...] = ()
+    last_probes: dict[str, ReleaseProbe] = field(default_factory=dict)  # by cluster
+    group_id: int | None = None  # the first workload of its service or array
+    group_index: int | None = None
+    guaranteed: bool = False  # within its service's guarantee
+    standby: bool = False  # as which it was born …
+    activated_at: int | None = None  # … and until when
 
     @property
     def clusters(self) -> set[str]:
@@ -151,6 +156,30 @@ class LiveDevice:
     device_class: DeviceClass
     family: str
     model: str
+@dataclass(slots=True)
+class LiveRelease:
+    """A release that was not proven, while what it holds is in quarantine. Its attempt is live no more."""
+
+    attempt_id: int
+    workload_id: int
+    project: str
+    clusters: tuple[str, ...]
+    quarantined_at: int
+    seen: str  # JSON of what the newest probe found
+    version: int
+    head: Head
+    quantities: list[tuple[int, int]] = field(default_factory=list)  # (device, quantity)
+    asked: str | None = None  # confirm | force | fence
+    asked_by: str | None = None
+    asked_reason: str | None = None
+    asked_at: int | None = None
+    fenced_at: int | None = None
+    probes: dict[str, ReleaseProbe] = field(default_factory=dict)  # since the newest question, by cluster
+    tries: int = 0
+    next_at: int = 0  # when it is probed again by itself
+    told_at: int = 0  # when the engines were told to fence
+
+
     capacity: int
     memory: int | None
     availability: Availability

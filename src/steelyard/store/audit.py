@@ -115,6 +115,7 @@ _ONE_ROW: dict[str, tuple[Table, Column[int] | Column[str], str | None]] = {
     "user": (t.user, t.user.c.id, "user"),
     "node": (t.node, t.node.c.id, "node"),
     "observation": (t.observation, t.observation.c.cluster, None),
+    "release": (t.unproven_release, t.unproven_release.c.attempt_id, "release"),
 }
 
 

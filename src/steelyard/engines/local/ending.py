@@ -12,10 +12,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from steelyard.engines.local import cgroups, procfs
+from steelyard.engines.local import cgroups, kerneltables, procfs
 from steelyard.engines.local.environment import Failure
-from steelyard.engines.local.files import read_json, remove_tree, touch, write_json
+from steelyard.engines.local.files import measure, note_plainly, read_json, remove_tree, write_json
+from steelyard.engines.local.leftovers import remove_memory
 from steelyard.engines.local.paths import Layout
+
+_MOST_PIDS = 4096
+#: Processes of this shim's member that ended: what they left in shared memory is the member's.
+_gone: set[int] = set()
+
+
+def note_gone(pid: int) -> None:
+    """A process of the member that was waited for, or ended by force."""
+    if len(_gone) < _MOST_PIDS:
+        _gone.add(pid)
 
 
 def now() -> int:
@@ -76,29 +87,46 @@ def kill(pid: int, number: int) -> None:
 
 
 def clear(layout: Layout, attempt: str, member: str, groups: tuple[str, ...]) -> None:
-    """Ends what the program left behind, removes its temporary files and groups, and notes that it is done.
+    """Ends what the program left behind, removes its temporary files, shared memory and groups, and notes how
+    much that was.
 
-    Returns only when nothing is left; what can't be ended keeps the shim, and so the lock, alive.
+    Returns only when no process is left; one that can't be ended keeps the shim, and so the lock, alive.
+    What is mounted in the temporary folder stays, with the folder: what is in it may be somebody else's.
     """
-    wait = 0.02
+    wait, ended = 0.02, set[int]()
     while rest := leftovers(groups):
         for pid in rest:
             kill(pid, signal.SIGKILL)
+            note_gone(pid)
+        ended |= rest
         signal.sigtimedwait({signal.SIGCHLD}, wait)
         wait = min(wait * 2, 1.0)
-    remove_tree(os.path.join(layout.member_work(attempt, member), "tmp"))
+    files, size = clear_temporary(os.path.join(layout.member_work(attempt, member), "tmp"))
+    run = read_json(layout.notes(member, "run.json")) or {}
+    pids = sorted(_gone | {(run.get("child") or {}).get("pid") or 0} - {0})
+    objects, memory = remove_memory(pids, (attempt, member), (run.get("started_at") or 0) // 1_000_000)
     while not cgroups.remove(groups) and wait < 1.0:
         time.sleep(wait)
         wait *= 2
-    insist(lambda: touch(layout.notes(member, "swept")))
+    note = {"v": 1, "pids": pids, "processes": len(ended), "files": files, "bytes": size,
+            "shared-memory": objects, "shared-bytes": memory, "at": now()}  # fmt: skip
+    insist(lambda: note_plainly(layout.notes(member, "swept"), note))
+
+
+def clear_temporary(folder: str) -> tuple[int, int]:
+    """Removes a temporary folder unless something is mounted in it; (files, bytes) that were removed."""
+    if not os.path.lexists(folder) or kerneltables.mounts_below(folder):
+        return 0, 0
+    counted = measure(folder)
+    return counted if remove_tree(folder) else (0, 0)
 
 
 def leftovers(groups: tuple[str, ...]) -> set[int]:
     """Processes that are still there: own descendants, or in the member's groups."""
     me = os.getpid()
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+            note_gone(pid)
         everyone = procfs.processes()
         found = {process.pid for process in procfs.descendants(me, everyone)}
     except ChildProcessError:

@@ -16,7 +16,8 @@ from typing import Any
 
 from steelyard.devices.catalogue import device_files, visibility_env
 from steelyard.devices.host import host_node, read_host
-from steelyard.engines.local import looking
+from steelyard.engines.local import fencing, looking
+from steelyard.engines.local.engine_isolation import EngineIsolation
 from steelyard.engines.local.files import read_json
 from steelyard.engines.local.link import Link
 from steelyard.engines.local.paths import Layout, is_id
@@ -27,6 +28,7 @@ from steelyard.engines.port import (
     Foreign,
     LogChunk,
     MemberObservation,
+    Fenced,
     MemberPhase,
     MemberStart,
     Observation,
@@ -176,6 +178,10 @@ class LocalEngine:
     def exec(self, member_id: str, command: Sequence[str], timeout: int) -> tuple[int, bytes]:
         """Not here."""
         raise UnavailableError("exec-not-supported", cluster=self.cluster, member=member_id)
+    def fence(self, attempt_ids: Sequence[str]) -> tuple[Fenced, ...]:
+        """See the port."""
+        return fencing.fence(self._layout, self._install, attempt_ids, self._now())
+
 
     def sample(self) -> tuple[Sample, ...]:
         """See the port."""

@@ -1,143 +1,99 @@
 """Looking at the machine itself: is everything of an attempt gone, and what do running members use?
 
-Nothing here trusts the runner's book: a release is proven from the kernel's process table, the control
-groups, the port and the folders.
+Nothing here trusts the runner's book: a release is proven from the kernel's tables of processes, sockets,
+System V objects and mounts, from the control groups, and from the folders.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import socket
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from steelyard.engines.local import cgroups, procfs
+from steelyard.engines.local import procfs
+from steelyard.engines.local.census import Census, take
 from steelyard.engines.local.files import read_json
 from steelyard.engines.local.paths import Layout, is_id
-from steelyard.engines.local.procfs import Process
+from steelyard.engines.local.remains import Found, Notes, Tables, of_member, read_notes
 from steelyard.engines.port import ReleaseProbe, Sample
 
 _MIB = 1 << 20
-Marks = dict[str, list[Process]]
+#: Members without anything that could be held are looked at among younger processes only: see census.py.
+_CLEARED = ("processes", "files", "bytes", "shared-memory", "shared-bytes")
 
 
 def probe(
     layout: Layout, install: str, attempt_ids: Sequence[str], now: int
 ) -> tuple[ReleaseProbe, ...]:
     """One look for all of them."""
-    everyone = [process for process in procfs.processes() if process.alive]
-    marks = _marks(install, everyone)
-    return tuple(_probe_attempt(layout, attempt, now, everyone, marks) for attempt in attempt_ids)
+    boot = procfs.boot_id()
+    notes = {attempt: members_of(layout, attempt, boot) for attempt in attempt_ids}
+    census, tables = look(layout, install, [one for each in notes.values() for one in each])
+    return tuple(_of_attempt(layout, attempt, notes[attempt], now, census, tables) for attempt in attempt_ids)
 
 
-def _marks(install: str, everyone: Iterable[Process]) -> Marks:
-    """Attempt → the processes that this install started with its mark. Another user's are not ours."""
-    found: Marks = {}
-    for process in everyone:
-        env = procfs.environment(process.pid)
-        attempt = env.get("STEELYARD_ATTEMPT")
-        if attempt is not None and env.get("STEELYARD_INSTALL") == install:
-            found.setdefault(attempt, []).append(process)
-    return found
+def look(layout: Layout, install: str, members: Sequence[Notes]) -> tuple[Census, Tables]:
+    """Processes and tables, as far as these members need them. The tables come first: a socket that is
+    handed on between the two looks is still held by somebody when the processes are looked at."""
+    tables = Tables.read(ports=any(one.port is not None for one in members))
+    ports = {one.port for one in members}
+    inodes = {one.inode for one in tables.listeners if one.port in ports}
+    devices = {path for one in members for path in one.devices}
+    starts = [one.child[1] for one in members if one.child is not None]
+    deep = bool(inodes or devices) or any(_left_something(layout, one) for one in members)
+    since = None if deep or not starts else min(starts)
+    return take(layout, install, since=since, devices=devices, inodes=inodes), tables
 
 
-def _probe_attempt(
-    layout: Layout, attempt: str, now: int, everyone: list[Process], marks: Marks
-) -> ReleaseProbe:
-    checks: dict[str, set[str]] = {"marked-processes": {_name(process) for process in marks.get(attempt, ())}}
-    for member in _members(layout, attempt):
-        for what, rest in _look_at(layout, attempt, member, everyone).items():
-            checks.setdefault(what, set()).update(rest)
-    residue = sorted(set().union(*checks.values()))
-    seen = tuple((what, "remains" if rest else _GONE.get(what, "gone")) for what, rest in checks.items())
-    return ReleaseProbe(attempt_id=attempt, at=now, free=not residue, checks=seen, residue=tuple(residue))
+def _left_something(layout: Layout, one: Notes) -> bool:
+    """Whether there was anything below its work folder that a process could have open."""
+    if not one.swept or one.swept.get("files"):
+        return True
+    work = layout.member_work(one.attempt, one.member)
+    try:
+        names = os.listdir(work)
+        return any(os.path.isfile(f"{work}/{name}") or os.listdir(f"{work}/{name}") for name in names)
+    except OSError:
+        return True
 
 
-_GONE = {"port": "closed", "exit-status": "written"}
-
-
-def _has_ended(layout: Layout, attempt: str, member: str) -> bool:
-    """A member whose attempt is claimed may still start, however empty the machine is."""
-    return os.path.lexists(layout.notes(member, "exit.json")) or not os.path.lexists(layout.claim(attempt))
-
-
-def _members(layout: Layout, attempt: str) -> list[dict[str, Any]]:
-    """Id and port of each member: from the claim, else (forgotten) from the names of the work folders."""
+def members_of(layout: Layout, attempt: str, boot: str) -> list[Notes]:
+    """Notes of each member: from the claim, else (forgotten) by the names of the work folders."""
     if not is_id(attempt):
         return []
     claim = read_json(layout.claim(attempt))
-    if claim is not None:
-        return list(claim["members"])
-    try:
-        names = os.listdir(layout.attempt_work(attempt))
-    except OSError:
-        return []
-    return [{"member": name, "port": None} for name in names if is_id(name)]
+    if claim is None:
+        try:
+            names = os.listdir(layout.attempt_work(attempt))
+        except OSError:
+            return []
+        return [read_notes(layout, attempt, {"member": name}, boot) for name in names if is_id(name)]
+    return [read_notes(layout, attempt, member, boot) for member in claim["members"]]
 
 
-def _look_at(
-    layout: Layout, attempt: str, member: dict[str, Any], everyone: list[Process]
-) -> dict[str, set[str]]:
-    name = member["member"]
-    run = read_json(layout.notes(name, "run.json")) or {}
-    same_boot = run.get("boot") == procfs.boot_id()
-    child = run.get("child") or {} if same_boot else {}
-    groups = tuple(run.get("groups", ())) if same_boot else ()
-    found: dict[str, set[str]] = {
-        "exit-status": set() if _has_ended(layout, attempt, name) else {f"{name} has not ended"},
-        "shim": {f"shim of {name}"} if _is_locked(layout.notes(name, "lock")) else set(),
-        "process-group": _in_group(child, everyone),
-        "temporary-files": _left_files(os.path.join(layout.member_work(attempt, name), "tmp")),
-    }
-    if groups:
-        found["control-group"] = {f"control group {one}" for one in groups if os.path.isdir(one)}
-        by_pid = {process.pid: process for process in everyone}
-        found["control-group"] |= {_name(by_pid[p]) for p in cgroups.members(groups) if p in by_pid}
-    if member["port"] is not None:
-        found["port"] = {f"port {member['port']} answers"} if _answers(member["port"]) else set()
-    return found
+def _of_attempt(
+    layout: Layout, attempt: str, members: list[Notes], now: int, census: Census, tables: Tables
+) -> ReleaseProbe:
+    marked = tuple(census.name(process.pid) for process in census.marks.get(attempt, ()))
+    checks: dict[str, list[Found]] = {"marked-processes": [Found(marked, len(marked))]}
+    for notes in members:
+        for what, found in of_member(layout, notes, census, tables).items():
+            checks.setdefault(what, []).append(found)
+    residue = sorted({left for founds in checks.values() for found in founds for left in found.left})
+    cleared = [(what, sum(one.swept.get(what, 0) for one in members)) for what in _CLEARED]
+    return ReleaseProbe(
+        attempt_id=attempt,
+        at=now,
+        free=not residue,
+        checks=tuple((what, _seen(founds)) for what, founds in checks.items()),
+        residue=tuple(residue),
+        numbers=tuple((what, sum(found.number for found in founds)) for what, founds in checks.items()),
+        cleared=tuple((what, number) for what, number in cleared if number),
+    )
 
 
-def _in_group(child: dict[str, Any], everyone: list[Process]) -> set[str]:
-    """Processes in the child's group or session, unless that number is a stranger's by now."""
-    pid, start = child.get("pid"), child.get("start")
-    if not isinstance(pid, int) or not isinstance(start, int):
-        return set()
-    leader = procfs.read_process(pid)
-    if leader is not None and leader.start != start:
-        return set()
-    # A number is not given out anew while a group or session bears it; nobody in it is older than its leader.
-    return {_name(p) for p in everyone if pid in (p.group, p.session) and p.start >= start}
-
-
-def _is_locked(path: str) -> bool:
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
-    return False
-
-
-def _left_files(folder: str) -> set[str]:
-    member = os.path.basename(os.path.dirname(folder))
-    return {f"temporary files of {member}"} if os.path.lexists(folder) else set()
-
-
-def _answers(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe_socket:
-        probe_socket.settimeout(1.0)
-        return probe_socket.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _name(process: Process) -> str:
-    return f"process {process.pid} ({process.name})"
+def _seen(founds: list[Found]) -> str:
+    return "remains" if any(found.left for found in founds) else founds[-1].seen
 
 
 def sample(running: Iterable[Sequence[Any]], now: int) -> tuple[Sample, ...]:

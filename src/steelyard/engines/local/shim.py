@@ -180,8 +180,9 @@ class Shim:
                 return True
             if pid == 0:
                 return False
-            if pid == self.child:
-                self.status = status
+            ending.note_gone(pid)
+            if pid == self.child and self.gated is not None:
+                self.status = launch.true_status(self.gated, status)
                 self.ended = ending.now()
         return True
 

@@ -16,6 +16,8 @@ from steelyard.engines.port import (
     AttemptStart,
     Capabilities,
     EngineUnavailable,
+    ExecStream,
+    Fenced,
     LogChunk,
     MemberPhase,
     Observation,
@@ -159,6 +161,12 @@ class SimulatedEngine:
             return tuple(probe(self._state, attempt_id) for attempt_id in attempt_ids)
 
     def logs(self, member_id: str, offset: int, limit: int) -> LogChunk:
+    def fence(self, attempt_ids: Sequence[str]) -> tuple[Fenced, ...]:
+        """Nothing of a simulated attempt can be ended from outside: what is left is named."""
+        with self._turn():
+            left = {name: probe(self._state, name).residue for name in attempt_ids}
+            return tuple(Fenced(name, (), residue) for name, residue in left.items())
+
         """The stages so far, one line each; empty and at its end for a member that is not known."""
         with self._turn():
             member = self._state.members.get(member_id)

@@ -1,0 +1,134 @@
+"""One look at every process of the machine, which serves a whole batch of attempts.
+
+What costs is reading the files that each process has open. It is done for all processes as soon as one
+attempt of the batch left something that could be held (files, a port, a device); else only for those that
+started after the oldest of the batch: nothing was there that an older one could have opened.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from steelyard.engines.local import procfs
+from steelyard.engines.local.paths import Layout
+from steelyard.engines.local.procfs import Process
+
+_MARKS = re.compile(rb"(?:^|\0)STEELYARD_(ATTEMPT|INSTALL)=([^\0]{1,80})")
+_MOST_ENVIRONMENT = 4 << 20
+_DELETED = " (deleted)"
+_SOCKET = "socket:["
+
+
+class Held(NamedTuple):
+    """A file that a process has open, or is in. `how`: reads, writes or inside (its working directory)."""
+
+    pid: int
+    path: str
+    how: str
+    deleted: bool
+
+
+@dataclass(slots=True)
+class Census:
+    """Living processes, whose mark each carries, and what each has open of what is asked for."""
+
+    processes: list[Process]
+    by_pid: dict[int, Process]
+    users: dict[int, int] = field(default_factory=dict)
+    marks: dict[str, list[Process]] = field(default_factory=dict)  # by attempt
+    work: dict[str, list[Held]] = field(default_factory=dict)  # below an attempt's work folder
+    logs: dict[str, list[Held]] = field(default_factory=dict)  # a member's log
+    devices: dict[str, list[int]] = field(default_factory=dict)
+    sockets: dict[int, list[int]] = field(default_factory=dict)
+
+    def name(self, pid: int) -> str:
+        """A process as it is shown."""
+        process = self.by_pid.get(pid)
+        return f"process {pid} ({process.name})" if process is not None else f"process {pid}"
+
+
+def take(
+    layout: Layout,
+    install: str,
+    *,
+    since: int | None,
+    devices: Collection[str] = (),
+    inodes: Collection[int] = (),
+) -> Census:
+    """Looks at everybody. `since`: clock ticks from which on a process's open files are read; None: of all.
+
+    A mark counts on processes of this install only.
+    """
+    everyone = [process for process in procfs.processes() if process.alive]
+    census = Census(everyone, {process.pid: process for process in everyone})
+    ours = install.encode()
+    prefixes = (layout.work + "/", layout.logs + "/")
+    wanted = frozenset(inodes)
+    for process in everyone:
+        _mark(census, process, ours)
+        if since is None or process.start >= since:
+            _open_files(census, process.pid, prefixes, frozenset(devices), wanted)
+    return census
+
+
+def _mark(census: Census, process: Process, install: bytes) -> None:
+    try:
+        fd = os.open(f"/proc/{process.pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        text = os.read(fd, _MOST_ENVIRONMENT)
+        if b"STEELYARD_INSTALL" not in text:
+            return
+        census.users[process.pid] = os.fstat(fd).st_uid
+    except OSError:
+        return
+    finally:
+        os.close(fd)
+    marks = dict(_MARKS.findall(text))
+    if marks.get(b"INSTALL") == install and b"ATTEMPT" in marks:
+        census.marks.setdefault(marks[b"ATTEMPT"].decode("ascii", "replace"), []).append(process)
+
+
+def _open_files(
+    census: Census, pid: int, prefixes: tuple[str, str], devices: frozenset[str], inodes: frozenset[int]
+) -> None:
+    base = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(base)
+    except OSError:
+        return
+    for link in (*(f"{base}/{name}" for name in names), f"/proc/{pid}/cwd", f"/proc/{pid}/root"):
+        try:
+            path = os.readlink(link)
+        except OSError:
+            continue
+        if path.startswith(prefixes):
+            _note(census, pid, link, path, prefixes)
+        elif path.startswith(_SOCKET):
+            if inodes and (inode := int(path[len(_SOCKET) : -1])) in inodes:
+                census.sockets.setdefault(inode, []).append(pid)
+        elif path in devices:
+            census.devices.setdefault(path, []).append(pid)
+
+
+def _note(census: Census, pid: int, link: str, path: str, prefixes: tuple[str, str]) -> None:
+    deleted = path.endswith(_DELETED)
+    path = path.removesuffix(_DELETED)
+    how = "inside"
+    if "/fd/" in link:
+        try:
+            how = "writes" if os.lstat(link).st_mode & 0o200 else "reads"
+        except OSError:
+            return  # closed meanwhile
+    held = Held(pid, path, how, deleted)
+    work = prefixes[0]
+    if path.startswith(work):
+        census.work.setdefault(path[len(work) :].partition("/")[0], []).append(held)
+    else:
+        member = os.path.basename(path).partition(".")[0]
+        census.logs.setdefault(member, []).append(held)

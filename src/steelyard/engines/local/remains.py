@@ -1,0 +1,229 @@
+"""What of one member remains on the machine, check by check: what was looked at, what is left, how much.
+
+Each check trusts the kernel and the folders alone. A process belongs to a member by its mark, by the process
+group or session of the very child that was noted, or by its control group. What a stranger does with a file
+that is kept anyway, reading it, holds nothing of the member.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from steelyard.engines.local import cgroups, kerneltables, procfs
+from steelyard.engines.local.census import Census, Held
+from steelyard.engines.local.files import measure, read_json
+from steelyard.engines.local.kerneltables import Listener, Object
+from steelyard.engines.local.leftovers import is_its, is_its_memory, shared_files
+from steelyard.engines.local.paths import Layout
+
+
+class Found(NamedTuple):
+    """One check: what is left, by name; how many were looked at or left; what is said where nothing is."""
+
+    left: tuple[str, ...] = ()
+    number: int = 0
+    seen: str = "gone"
+
+
+@dataclass(slots=True)
+class Tables:
+    """The kernel's tables, read once for a batch and only as far as a batch needs them."""
+
+    listeners: list[Listener] = field(default_factory=list)
+    sockets: list[tuple[str, int]] = field(default_factory=list)
+    objects: list[Object] = field(default_factory=list)
+    mounts: list[str] = field(default_factory=list)
+    shared: list[tuple[str, os.stat_result]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, *, ports: bool) -> Tables:
+        """Reads them; those of TCP, which can be long, only if a port is looked for."""
+        text = kerneltables.read
+        return cls(
+            [one for path in kerneltables.TCP for one in kerneltables.listeners(text(path))] if ports else [],
+            kerneltables.named_sockets(text(kerneltables.UNIX)),
+            kerneltables.all_objects(),
+            kerneltables.mount_points(text(kerneltables.MOUNTS)),
+            shared_files(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What is known of a member: from the claim, and its notes of this boot of the machine."""
+
+    attempt: str
+    member: str
+    port: int | None
+    devices: tuple[str, ...]  # files of devices that it had for itself alone
+    run: dict[str, Any]
+    swept: dict[str, Any]
+    ended: bool
+
+    @property
+    def child(self) -> tuple[int, int] | None:
+        """(pid, start time) of its program."""
+        noted = self.run.get("child") or {}
+        pid, start = noted.get("pid"), noted.get("start")
+        return (pid, start) if isinstance(pid, int) and isinstance(start, int) else None
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Its control groups."""
+        return tuple(self.run.get("groups", ()))
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """Processes that were its for certain."""
+        own = {self.child[0]} if self.child else set()
+        return frozenset(own | set(self.swept.get("pids", ())))
+
+
+def read_notes(layout: Layout, attempt: str, member: dict[str, Any], boot: str) -> Notes:
+    """A member's notes. One whose attempt is claimed may still start, however empty the machine is."""
+    name = member["member"]
+    run = read_json(layout.notes(name, "run.json")) or {}
+    return Notes(
+        attempt=attempt,
+        member=name,
+        port=member.get("port"),
+        devices=tuple(member.get("device_files") or ()),
+        run=run if run.get("boot") == boot else {},
+        swept=read_json(layout.notes(name, "swept")) or {},
+        ended=os.path.lexists(layout.notes(name, "exit.json"))
+        or not os.path.lexists(layout.claim(attempt)),
+    )
+
+
+def of_member(layout: Layout, notes: Notes, census: Census, tables: Tables) -> dict[str, Found]:
+    """Every check of a member."""
+    work = layout.member_work(notes.attempt, notes.member)
+    name = notes.member
+    below = census.work.get(notes.attempt, ())
+    held = [one for one in below if one.path == work or one.path.startswith(work + "/")]
+    found = {
+        "exit-status": Found(() if notes.ended else (f"{name} has not ended",), int(notes.ended), "written"),
+        "shim": _named([f"shim of {name}"] if _is_locked(layout.notes(name, "lock")) else []),
+        "process-group": _named(census.name(p.pid) for p in in_group(notes.child, census)),
+        "temporary-files": _temporary(work, name),
+        "open-files": _open(held, census.logs.get(name, []), work, census),
+        "mounts": _named(f"mount {one}" for one in kerneltables.mounts_below(work, tables.mounts)),
+        "sockets": _named(f"socket {path}" for path, _ in tables.sockets if path.startswith(work + "/")),
+        "shared-memory": _memory(notes, tables),
+        "kept-files": _kept(work),
+    }
+    if notes.groups:
+        found["control-group"] = _groups(notes, census)
+    if notes.port is not None:
+        found["port"] = _port(notes.port, census, tables)
+    if notes.devices:
+        found["device-processes"] = _devices(notes, census)
+    return found
+
+
+def _named(left: Iterable[str]) -> Found:
+    names = tuple(left)
+    return Found(names, len(names))
+
+
+def in_group(child: tuple[int, int] | None, census: Census) -> list[procfs.Process]:
+    """Processes in the child's group or session, unless that number is a stranger's by now."""
+    if child is None:
+        return []
+    pid, start = child
+    leader = census.by_pid.get(pid)
+    if leader is not None and leader.start != start:
+        return []
+    # A number is not given out anew while a group or session bears it; nobody in it is older than its leader.
+    return [p for p in census.processes if pid in (p.group, p.session) and p.start >= start]
+
+
+def in_groups(groups: tuple[str, ...], census: Census) -> list[int]:
+    """Living processes in these control groups."""
+    return sorted(pid for pid in cgroups.members(groups) if pid in census.by_pid)
+
+
+def _groups(notes: Notes, census: Census) -> Found:
+    there = [f"control group {one}" for one in notes.groups if os.path.isdir(one)]
+    return _named([*there, *(census.name(pid) for pid in in_groups(notes.groups, census))])
+
+
+def _is_locked(path: str) -> bool:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def _temporary(work: str, name: str) -> Found:
+    folder = os.path.join(work, "tmp")
+    if not os.path.lexists(folder):
+        return Found()
+    files, size = measure(folder)
+    return Found((f"temporary files of {name}: {files}, {size} bytes",), files)
+
+
+def _kept(work: str) -> Found:
+    """What stays is the project's: counted, not left over."""
+    files, _ = measure(work)
+    return Found((), files, "kept")
+
+
+def _open(held: list[Held], logs: list[Held], work: str, census: Census) -> Found:
+    temporary = os.path.join(work, "tmp")
+    bad = [
+        one
+        for one in held
+        if one.deleted or one.how == "writes" or one.path == temporary or one.path.startswith(temporary + "/")
+    ] + [one for one in logs if one.how == "writes"]
+    readers = len(held) - len([one for one in bad if one in held])
+    gone = {True: " (deleted)", False: ""}
+    left = tuple(f"file {one.path}{gone[one.deleted]}: {census.name(one.pid)}" for one in bad)
+    return Found(left, len(left) or readers, "read-only" if readers else "gone")
+
+
+def _port(port: int, census: Census, tables: Tables) -> Found:
+    """Who listens on the port that was given out, whoever it is: it can't be given out again."""
+    inodes = [one.inode for one in tables.listeners if one.port == port]
+    left = []
+    for inode in inodes:
+        holders = [census.name(pid) for pid in census.sockets.get(inode, ())]
+        left.append(f"port {port}: {', '.join(holders) or 'nobody seen'}")
+    return Found(tuple(left), len(left), "closed")
+
+
+def _devices(notes: Notes, census: Census) -> Found:
+    """Who has the device's file open. One that had it before the member started is the machine's own."""
+    start = notes.child[1] if notes.child else 0
+    holders = [
+        (path, pid)
+        for path in notes.devices
+        for pid in census.devices.get(path, ())
+        if pid in census.by_pid and census.by_pid[pid].start >= start
+    ]
+    return _named(f"device {path}: {census.name(pid)}" for path, pid in holders)
+
+
+def _memory(notes: Notes, tables: Tables) -> Found:
+    """System V objects and files of shared memory that are the member's for certain."""
+    since = (notes.run.get("started_at") or 0) // 1_000_000
+    left = [
+        f"{one.kind} {one.id}: {one.size} bytes, {one.attached} attached"
+        for one in tables.objects
+        if is_its(one, notes.pids, since)
+    ]
+    for path, status in tables.shared:
+        if is_its_memory(path, status, notes.pids, (notes.attempt, notes.member), since):
+            left.append(f"shared memory {path}: {status.st_size} bytes")
+    return _named(left)
