@@ -288,14 +288,6 @@ class HttpServer(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def run_http(house: House, listener: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT."""
-    config = uvicorn.Config(
-        create_door(house.services),
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=2,
-        server_header=False,
 def create_door(services: Services) -> Door:
     """API and console at one address. Raises UnavailableError on a server without a desk."""
     if services.desk is None:
@@ -313,6 +305,14 @@ def create_door(services: Services) -> Door:
     return Door(create_app(services), create_console(console), first_parts())
 
 
+def run_http(house: House, listener: socket.socket) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    config = uvicorn.Config(
+        create_door(house.services),
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=2,
+        server_header=False,
     )
     server = HttpServer(config)
     sys.setswitchinterval(SWITCH_SECONDS)
