@@ -8,6 +8,8 @@ from __future__ import annotations
 #: A short name for pictures → the address. Of those the status is 200, if nothing else is said in `STATUS`.
 PAGES: dict[str, str] = {
     "home": "/",
+    "workloads": "/workloads",
+    "workloads-filtered": "/workloads?kind=training&q=o&order=oldest",
     "password": "/password",
     "not-found": "/nowhere",
 }

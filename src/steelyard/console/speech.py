@@ -69,6 +69,10 @@ class Speech:
         """Why something waits or was refused."""
         return reason_text(reason, self.lang)
 
+    def brief(self, reason: Mapping[str, Any]) -> str:
+        """The same without those who hold it and what wakes it."""
+        return reason_text({**reason, "holders": (), "wakes_on": ()}, self.lang)
+
     def why(self, reason: Mapping[str, Any]) -> str:
         """The same in a word or two."""
         return word("why", str(reason["code"]), self.lang)

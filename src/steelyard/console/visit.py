@@ -112,7 +112,7 @@ class Visit:
         given: dict[str, Callable[..., Any]] = {
             name: getattr(speech, name)
             for name in (
-                "say", "word", "reason", "why", "verdict", "cause", "error",
+                "say", "word", "reason", "brief", "why", "verdict", "cause", "error",
                 "quantity", "amount", "span", "when", "count",
             )
         }  # fmt: skip

@@ -20,6 +20,7 @@ NO_WORKLOAD = "wl_0000000000000"
 Row = tuple[str, dict[str, str] | None, list[int]]
 TABLE: dict[str, Row] = {
     "GET /": ("/", None, ALL),
+    "GET /workloads": ("/workloads?phase=live", None, ALL),
     "GET /sign-in": ("/sign-in", None, [303, 303, 303, 303, 303, 303, 200]),
     "POST /sign-in": ("/sign-in", {"name": "nobody", "password": "wrong"}, [401] * 7),
     "GET /password": ("/password", None, ALL),
