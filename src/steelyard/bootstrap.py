@@ -39,6 +39,7 @@ from steelyard.services.keys import open_log_key, rotate_log_key
 from steelyard.services.live_load import SnapshotSource
 from steelyard.services.setup import first_start, reset_password
 from steelyard.services.workloads import Desk
+from steelyard.store.archive import is_unfinished
 from steelyard.store.clock import SteadyClock
 from steelyard.store.database import SQLITE_NAME, sqlite_url
 from steelyard.store.store import Store
@@ -150,6 +151,10 @@ def build(folder: Path, database: str) -> House:
     clock = SteadyClock()
     store = Store(database, clock, wall=clock.wall)
     clock.not_before(store.writer.last_ts)
+    with store.read() as view:
+        if is_unfinished(view):
+            store.close()
+            raise UnavailableError("restore-unfinished")
     store.start()
     signer = open_log_key(store, folder)
     engines: dict[str, Engine] = {}

@@ -25,7 +25,7 @@ def root_help(lang: str) -> str:
         for name in commands:
             first = name.split()[0]
             key = f"cli.{first}.group" if first in table.GROUPS else table.text_code(name, "help")
-            names[first] = text(key, None, lang)
+            names.setdefault(first, text(key, None, lang))
         parts += ["", text(f"cli.section.{section}", None, lang), *_pairs(names.items(), 14)]
     shared = {name: text(f"cli.param.{key}", None, lang) for name, key in _ROOT_OPTIONS.items()}
     parts += ["", text("cli.heading.options", None, lang), *_pairs(shared.items(), 26)]

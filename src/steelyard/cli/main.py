@@ -115,6 +115,8 @@ def split(arguments: list[str]) -> Line:
     if first not in table.COMMANDS:
         near = get_close_matches(first, [*table.COMMANDS, *table.GROUPS], 1)
         return Line(wrong=("no-such-command", {"name": first[:60], "near": near[0] if near else None}))
+    if rest and f"{first} {rest[0]}" in table.COMMANDS:
+        return Line(f"{first} {rest[0]}", [*ahead, *rest[1:]])
     return Line(first, [*ahead, *rest])
 
 

@@ -21,6 +21,10 @@ TARGETS = {
     "reset-password": "steelyard.bootstrap:reset_user_password",
     "audit rotate-key": "steelyard.bootstrap:rotate_key",
     "audit verify": "steelyard.evidence.verify:main",
+    "backup": "steelyard.upkeep:backup",
+    "backup verify": "steelyard.upkeep:verify_backup",
+    "restore": "steelyard.upkeep:restore_backup",
+    "upgrade": "steelyard.upkeep:upgrade",
 }
 
 Folder = Annotated[Path | None, typer.Option("--data", metavar="FOLDER")]
@@ -30,7 +34,7 @@ Port = Annotated[int, typer.Option("--port", metavar="PORT")]
 
 def up(session: Session, data: Folder = None, host: Host = "127.0.0.1", port: Port = DEFAULT_PORT) -> int:
     """The embedded server."""
-    return _call("up", data or default_folder(session), host, port, session.lang)
+    return call("up", data or default_folder(session), host, port, session.lang)
 
 
 def serve(
@@ -41,7 +45,7 @@ def serve(
     port: Port = DEFAULT_PORT,
 ) -> int:
     """One of several servers on a shared database."""
-    return _call("serve", database, data or default_folder(session), host, port)
+    return call("serve", database, data or default_folder(session), host, port)
 
 
 def demo(
@@ -50,19 +54,19 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep")] = False,
 ) -> int:
     """The main job."""
-    return _call("demo", out, keep, session.lang)
+    return call("demo", out, keep, session.lang)
 
 
 def reset_password(
     session: Session, user: Annotated[str, typer.Argument(metavar="USER")], data: Folder = None
 ) -> int:
     """A one-time password, for whoever has the data folder."""
-    return _call("reset-password", user, data or default_folder(session), session.lang)
+    return call("reset-password", user, data or default_folder(session), session.lang)
 
 
 def audit_rotate_key(session: Session, data: Folder = None) -> int:
     """A new key for the log."""
-    return _call("audit rotate-key", data or default_folder(session), session.lang)
+    return call("audit rotate-key", data or default_folder(session), session.lang)
 
 
 def audit_verify(
@@ -76,7 +80,7 @@ def audit_verify(
     for name, values in (("--key", key), ("--anchor", anchor)):
         for value in values or ():
             arguments += [name, value]
-    return _call("audit verify", arguments + (["--json"] if session.output == "json" else []))
+    return call("audit verify", arguments + (["--json"] if session.output == "json" else []))
 
 
 def default_folder(session: Session) -> Path:
@@ -88,6 +92,7 @@ def default_folder(session: Session) -> Path:
     return (Path(base) if base else home / ".local" / "share") / "steelyard"
 
 
-def _call(name: str, *arguments: Any) -> int:
+def call(name: str, *arguments: Any) -> int:
+    """Start what the table names for a command; its exit status."""
     done = table.load(TARGETS[name])(*arguments)
     return done if isinstance(done, int) else 0

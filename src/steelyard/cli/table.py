@@ -64,6 +64,10 @@ SECTIONS: dict[str, dict[str, str]] = {
     "operation": {
         "up": f"{_CLI}.operators:up",
         "serve": f"{_CLI}.operators:serve",
+        "backup": f"{_CLI}.upkeep:backup",
+        "backup verify": f"{_CLI}.upkeep:backup_verify",
+        "restore": f"{_CLI}.upkeep:restore",
+        "upgrade": f"{_CLI}.upkeep:upgrade",
         "reset-password": f"{_CLI}.operators:reset_password",
         "demo": f"{_CLI}.operators:demo",
         "doctor": f"{_CLI}.system:doctor",
@@ -71,8 +75,12 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
 }
 COMMANDS: dict[str, str] = {name: target for section in SECTIONS.values() for name, target in section.items()}
-#: First words of commands of two words.
-GROUPS = tuple(dict.fromkeys(name.split()[0] for name in COMMANDS if " " in name))
+#: First words of commands of two words that are no command themselves.
+GROUPS = tuple(
+    dict.fromkeys(
+        first for name in COMMANDS if " " in name and (first := name.split()[0]) not in COMMANDS
+    )
+)
 
 
 def load(target: str) -> Any:

@@ -39,6 +39,7 @@ class Context:
     own: deque[tuple[int, int]] = field(default_factory=deque)  # ranges of leaves that we wrote
     after_commit: list[Callable[[], None]] = field(default_factory=list)
     last_now: int = 0
+    restored_at: int = 0  # when the newest restore from a backup was (µs); 0: never
     _charges: dict[tuple[str, str, str], int] = field(default_factory=dict)
     changed: bool = True  # something happened that may let work start
 

@@ -34,7 +34,9 @@ from steelyard.services.live_load import load_state
 from steelyard.services.organisation import load_history
 from steelyard.store import leaves
 from steelyard.store import live as rows
+from steelyard.store.archive import RESTORED_AT
 from steelyard.store.cycles import newest_instant
+from steelyard.store.installation import read_setting
 from steelyard.store.store import Store
 
 log = structlog.get_logger(__name__)
@@ -59,9 +61,10 @@ class Desk:
             meter = Meter()
             meter.load(rows.meter_rows(connection))
             last_now = newest_instant(connection)
+            restored_at = int(read_setting(connection, RESTORED_AT) or 0)
         org_version = versions.get("org_version", 0)
         self.context = Context(store, state, meter, org, agents, fence, size, last_hash, org_version)
-        self.context.last_now = last_now
+        self.context.last_now, self.context.restored_at = last_now, restored_at
         self.waiting = Waiting(self.context)
         self.scheduler = Scheduler(self.context, self.waiting)
         self.reconciler = Reconciler(self.context, self.waiting)

@@ -88,13 +88,20 @@ class Reconciler:
             return None
 
     def _note_absent(self, observation: Observation, known: set[int]) -> None:
-        for attempt in self._context.state.in_phase(Phase.RUNNING, Phase.STOPPING):
+        for attempt in self._context.state.in_phase(Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
+            if attempt.phase is Phase.STARTING and not self._from_backup(attempt):
+                continue
             if attempt.attempt_id in known or observation.cluster not in attempt.clusters:
                 self._absent.pop(attempt.attempt_id, None)
             else:
                 since = self._absent.setdefault(attempt.attempt_id, observation.as_of)
                 if observation.as_of - since >= LOST_AFTER:
                     self._lose(attempt, observation.as_of)
+
+    def _from_backup(self, attempt: LiveAttempt) -> bool:
+        """Placed before a backup that was restored meanwhile: it may have started, run and ended since. So it
+        is never told to start again; what the engine does not know of is lost, its end unknown."""
+        return (attempt.times["placed"] or 0) < self._context.restored_at
 
     def _lose(self, attempt: LiveAttempt, at: int) -> None:
         for member in attempt.members:
@@ -254,7 +261,10 @@ class Reconciler:
             return
         unseen = any(member.seen is None for member in attempt.members)
         if attempt.phase is Phase.STARTING and (unseen or not attempt.started_once):
-            start_attempt(self._context, attempt)
+            if self._from_backup(attempt):
+                self._look_again(attempt, now)
+            else:
+                start_attempt(self._context, attempt)
         elif attempt.phase is Phase.STOPPING:
             send_stop(self._context, attempt)
             if unseen:

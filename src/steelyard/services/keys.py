@@ -18,6 +18,7 @@ from steelyard.model.errors import ConflictError, InvalidError, UnavailableError
 from steelyard.model.organisation import Principal, Verb
 from steelyard.store import tables as t
 from steelyard.store.audit import LogKeyRow, log_keys
+from steelyard.store.database import View
 from steelyard.store.store import Store
 from steelyard.store.unit import Unit
 
@@ -88,6 +89,20 @@ def open_log_key(store: Store, folder: Path) -> LogSigner:
         except ConflictError:
             return open_log_key(store, folder)  # another server was faster
     return LogSigner(name, signer)
+
+
+def held_key(view: View, name: str, folder: Path) -> Ed25519Signer | None:
+    """The log's key if this folder has the one that is registered; makes none and changes nothing."""
+    path, active = folder / KEY_FILE, [row for row in log_keys(view) if row.retired_at is None]
+    if not active or not path.exists():
+        return None
+    signer = _read_key(name, path)
+    return signer if active[-1].fingerprint == fingerprint(signer.public_key) else None
+
+
+def put_key(folder: Path, name: str, body: str) -> None:
+    """Give a folder the log's key, as its private text. Raises InvalidError `key-base64`, `key-length`."""
+    _write_key(folder / KEY_FILE, Ed25519Signer.from_text(name, body))
 
 
 def rotate_log_key(store: Store, folder: Path, signer: LogSigner, principal: Principal = SYSTEM) -> str:

@@ -26,3 +26,8 @@ def read_lease(connection: Connection, name: str) -> LeaseRow | None:
 def read_setting(connection: Connection, name: str) -> str | None:
     """A setting of the installation."""
     return connection.execute(select(t.setting.c.value).where(t.setting.c.name == name)).scalar()
+
+
+def log_epoch(connection: Connection) -> int:
+    """The log's epoch: units of an older one are refused."""
+    return int(connection.execute(select(t.log.c.epoch).where(t.log.c.id == 1)).scalar_one())

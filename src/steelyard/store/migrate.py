@@ -8,7 +8,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from steelyard.model.errors import UnavailableError
 from steelyard.store.database import writing
@@ -20,16 +20,37 @@ _ADVISORY_LOCK = 7580
 
 def upgrade(engine: Engine) -> None:
     """Upgrade in one transaction. Raises UnavailableError when the database is newer than this program."""
-    config = Config()
-    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
-    script = ScriptDirectory.from_config(config)
+    script = ScriptDirectory.from_config(_config())
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_LOCK,))
-        current = MigrationContext.configure(connection).get_current_revision()
-        if current == script.get_current_head():
-            return
-        if current is not None and current not in {revision.revision for revision in script.walk_revisions()}:
-            raise UnavailableError("database-newer", revision=current)
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        if pending(connection):
+            upgrade_to(connection, str(script.get_current_head()))
+
+
+def pending(connection: Connection) -> list[str]:
+    """The migrations that the database has not had yet, in order; changes nothing.
+
+    Raises UnavailableError `database-newer` when it has had one that this program does not know.
+    """
+    script = ScriptDirectory.from_config(_config())
+    known = [revision.revision for revision in script.walk_revisions()][::-1]
+    current = MigrationContext.configure(connection).get_current_revision()
+    if current is None:
+        return known
+    if current not in known:
+        raise UnavailableError("database-newer", revision=current)
+    return known[known.index(current) + 1 :]
+
+
+def upgrade_to(connection: Connection, revision: str) -> None:
+    """Bring the database to a revision, in the caller's transaction."""
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    return config
