@@ -51,6 +51,7 @@ HOME_FILE = "home"
 #: One request passes from thread to thread (event loop, worker, writer, control); at the interpreter's 5 ms a
 #: thread that computes keeps each of them waiting as long. Measured: a submit took 29 ms, now 8.
 SWITCH_SECONDS = 0.0005
+MAX_SOCKET_MESSAGE = 256 * 1024  # bytes; what a door takes of it is its own affair
 
 
 def configure_log() -> None:
@@ -317,6 +318,7 @@ def run_http(house: House, listener: socket.socket) -> None:
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=2,
+        ws_max_size=MAX_SOCKET_MESSAGE,
         server_header=False,
     )
     server = HttpServer(config)

@@ -26,6 +26,7 @@ from steelyard.engines.port import (
     Signal,
     StartReply,
 )
+from steelyard.model.execution import Execution
 from steelyard.model.resources import FoundNode
 
 T = TypeVar("T")
@@ -127,17 +128,17 @@ class FaultyEngine:
         """See the port."""
         return self._call("probe_release", self.inner.probe_release, attempt_ids)
 
-    def logs(self, member_id: str, offset: int, limit: int) -> LogChunk:
     def fence(self, attempt_ids: Sequence[str]) -> tuple[Fenced, ...]:
         """See the port."""
         return self._call("fence", self.inner.fence, attempt_ids)
 
+    def logs(self, member_id: str, offset: int, limit: int) -> LogChunk:
         """See the port."""
         return self._call("logs", self.inner.logs, member_id, offset, limit)
 
-    def exec(self, member_id: str, command: Sequence[str], timeout: int) -> tuple[int, bytes]:
+    def exec(self, member_id: str, execution: Execution) -> ExecStream:
         """See the port."""
-        return self._call("exec", self.inner.exec, member_id, command, timeout)
+        return self._call("exec", self.inner.exec, member_id, execution)
 
     def sample(self) -> tuple[Sample, ...]:
         """See the port."""

@@ -16,6 +16,7 @@ from steelyard.api import (
     cycles,
     doctor,
     events,
+    executions,
     health,
     inventory,
     logs,
@@ -56,6 +57,8 @@ ROUTERS: list[APIRouter] = [
     doctor.router,
     version.router,
 ]
+#: Doors that are no requests: each asks for the credential itself, before it opens.
+SOCKET_ROUTERS: list[APIRouter] = [executions.router]
 _ABOUT = "Steelyard's REST API. Times are integer microseconds UTC. Descriptions here are in English."
 
 
@@ -78,6 +81,8 @@ def create_app(services: Services, *, more: list[APIRouter] | None = None) -> Fa
         app.include_router(router)
     for router in [*ROUTERS, *(more or [])]:
         app.include_router(router, dependencies=[Depends(admit)])
+    for router in SOCKET_ROUTERS:
+        app.include_router(router)
     app.add_middleware(Edge, new_id=partial(_request_id, services), identify=identify)
     return app
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
+from starlette.requests import HTTPConnection
 
 from steelyard.api.context import services_of
 from steelyard.model.errors import UnauthenticatedError
@@ -26,6 +27,11 @@ _scheme = HTTPBearer(auto_error=False, description="A token or a session's secre
 
 def identify(request: Request, _described: Annotated[object, Depends(_scheme)] = None) -> Identified:
     """Who asks, with which credential. Raises UnauthenticatedError."""
+    return identified(request)
+
+
+def identified(request: HTTPConnection) -> Identified:
+    """The same of any connection. Raises UnauthenticatedError."""
     known = getattr(request.state, "identified", None)
     if isinstance(known, Identified):
         return known

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
+from starlette.requests import HTTPConnection
 
 from steelyard.engines.port import Engine
 from steelyard.evidence.leaf import Origin
@@ -43,23 +44,23 @@ class Services:
         return Services(store, Principals(store), Logins(store, attempts), attempts, **more)
 
 
-def services_of(request: Request) -> Services:
+def services_of(request: HTTPConnection) -> Services:
     """The app's services."""
     found: Services = request.app.state.services
     return found
 
 
-def language_of(request: Request) -> str:
+def language_of(request: HTTPConnection) -> str:
     """The reader's language by Accept-Language."""
     return negotiate(request.headers.get("accept-language"))
 
 
-def request_id_of(request: Request) -> str:
+def request_id_of(request: HTTPConnection) -> str:
     """The request's id, as in its answer's X-Request-Id."""
     return str(request.scope.get("steelyard.request_id", ""))
 
 
-def origin_of(request: Request) -> Origin:
+def origin_of(request: HTTPConnection) -> Origin:
     """Where a change comes from, for its leaves: address and client as salted hashes."""
     conceal = services_of(request).store.writer.secrets.conceal
     return Origin(

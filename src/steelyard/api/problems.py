@@ -10,6 +10,7 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.routing import Match
 
@@ -111,7 +112,7 @@ def problem(
     return JSONResponse(body, status, headers=_HEADERS.get(status), media_type=MEDIA_TYPE)
 
 
-def answer(request: Request, error: SteelyardError) -> JSONResponse:
+def answer(request: HTTPConnection, error: SteelyardError) -> JSONResponse:
     """The answer to a request that met one of our errors."""
     reasons = error.reasons if isinstance(error, RefusedError) else ()
     lang, request_id = language_of(request), request_id_of(request)
@@ -128,11 +129,11 @@ def install(app: FastAPI) -> None:
 
 def _steelyard(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SteelyardError)
-    _note(request, error)
+    note(request, error, request.method)
     return answer(request, error)
 
 
-def _note(request: Request, error: SteelyardError) -> None:
+def note(request: HTTPConnection, error: SteelyardError, method: str) -> None:
     """Who tried what it may not stands in the audit."""
     who = getattr(request.state, "identified", None)
     if not isinstance(who, Identified):
@@ -142,7 +143,7 @@ def _note(request: Request, error: SteelyardError) -> None:
         who.principal,
         error,
         origin_of(request),
-        method=request.method,
+        method=method,
         route=route,
         named=request.path_params,
     )

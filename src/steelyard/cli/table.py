@@ -19,6 +19,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "show": f"{_CLI}.workloads:show",
         "explain": f"{_CLI}.workloads:explain",
         "logs": f"{_CLI}.logs:logs",
+        "exec": f"{_CLI}.executions:execute",
         "cancel": f"{_CLI}.workloads:cancel",
         "retry": f"{_CLI}.workloads:retry",
         "hold": f"{_CLI}.workloads:hold",

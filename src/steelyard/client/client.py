@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import quote
 
 from steelyard.client.errors import ApiError, NotReachableError, WaitTimeoutError
+from steelyard.client.execution import Execution, open_execution
 from steelyard.client.requests import PAGE, Requests
 from steelyard.client.transport import parsed
 from steelyard.client.views import ApplyResult, Json, LogChunk, WorkloadRow, WorkloadView
+from steelyard.model.execution import TerminalSize
 
 _RECONNECTS = 3  # of a followed log, without a byte between them
 _POLL = (0.1, 1.0)  # seconds: the first pause of a wait, and the longest
@@ -219,6 +221,28 @@ class Client(Requests):
                 if failures >= _RECONNECTS:
                     raise
                 self._sleep(1.0)
+
+    def execute(
+        self,
+        workload_id: str,
+        command: Sequence[str],
+        member: str | None = None,
+        *,
+        terminal: TerminalSize | None = None,
+        term: str | None = None,
+    ) -> Execution:
+        """Runs a command beside a member that runs, in its surroundings; it ends when it is let go.
+
+            with client.execute("wl_…", ["nvidia-smi"]) as running:
+                output = b"".join(data for _, data in running.pieces())
+        """
+        request: Json = {"command": list(command)}
+        if terminal is not None:
+            request["terminal"] = {"rows": terminal.rows, "columns": terminal.columns}
+        if term is not None:
+            request["term"] = term
+        transport = self._transport
+        return open_execution(transport.url, transport.token, self._lang, workload_id, member, request)
 
     def events(self) -> Iterator[Json]:
         """Changes as they happen: {kind, id, phase, version}."""

@@ -39,7 +39,7 @@ class Requests:
         self._transport = Transport(
             url, token, lang, tries=tries, timeout=timeout, transport=transport, sleep=sleep
         )
-        self._sleep, self._clock = sleep, clock
+        self._sleep, self._clock, self._lang = sleep, clock, lang
 
     @classmethod
     def from_environment(cls: type[Self], environ: Mapping[str, str] = os.environ) -> Self:

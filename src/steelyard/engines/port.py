@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from steelyard.model.errors import UnavailableError
+from steelyard.model.execution import Execution
 from steelyard.model.resources import DeviceClass, FoundNode
 
 
@@ -54,9 +55,13 @@ class Capabilities:
     can_update: bool
     sees_device_processes: bool  # the live probe looks at the devices themselves
     sees_utilisation: bool
-    isolation: tuple[str, ...]  # e.g. process-group, user-id; what is not here is `not-enforced`
+    isolation: tuple[str, ...]  # what is kept apart between projects: files, signals, …
     limits: str  # cgroup-v2 | cgroup-v1 | rlimit | none
     protocol: int = 1
+    isolation_mode: str = "none"
+    not_enforced: tuple[str, ...] = ()  # what could be kept apart and is not
+    isolation_text: str = ""  # why it is not more
+    isolation_modes: tuple[tuple[str, str | None], ...] = ()  # mode → why not, None where it can be had
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,14 @@ class StartReply:
 
 
 @dataclass(frozen=True, slots=True)
+class Isolation:
+    """What a member was really started in, and what that does not enforce for it."""
+
+    mode: str
+    not_enforced: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MemberObservation:
     """A member as the engine sees it now. Times are µs of the engine's clock, None if not reached."""
 
@@ -149,6 +162,7 @@ class MemberObservation:
     stop_requested: bool = False
     timed_out: bool = False
     endpoint: str | None = None
+    isolation: Isolation | None = None  # None: not started yet, or the engine does not tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +200,17 @@ class ReleaseProbe:
     free: bool | None
     checks: tuple[tuple[str, str], ...]  # (what was looked at, what was seen), e.g. ("process-group", "gone")
     residue: tuple[str, ...] = ()
+    numbers: tuple[tuple[str, int], ...] = ()  # how many of it were seen, by check
+    cleared: tuple[tuple[str, int], ...] = ()  # ended and removed since the end: processes, files, bytes …
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """What `fence` did of one attempt, counted by kind, and what it could not end or take away."""
+
+    attempt_id: str
+    done: tuple[tuple[str, int], ...] = ()
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,23 +225,31 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-    numbers: tuple[tuple[str, int], ...] = ()  # how many of it were seen, by check
-    cleared: tuple[tuple[str, int], ...] = ()  # ended and removed since the end: processes, files, bytes …
-
-
-@dataclass(frozen=True, slots=True)
-class Fenced:
-    """What `fence` did of one attempt, counted by kind, and what it could not end or take away."""
-
-    attempt_id: str
-    done: tuple[tuple[str, int], ...] = ()
-    left: tuple[str, ...] = ()
 class LogChunk:
     """Bytes of a member's log. `next_offset` is where to read on; `end`: nothing more will come."""
 
     data: bytes
     next_offset: int
     end: bool
+
+
+class ExecStream(Protocol):
+    """A command that was started beside a member: bytes by channel (`model.execution.Channel`).
+
+    Calls may block; one thread reads while another one writes, and any may close.
+    """
+
+    def read(self) -> tuple[int, bytes] | None:
+        """The next piece, None when nothing more will come. STATUS is the last one, if it is known."""
+        ...
+
+    def write(self, channel: int, data: bytes) -> None:
+        """Bytes of its input or of a new window size. Lost where it has ended."""
+        ...
+
+    def close(self) -> None:
+        """Let go: what still runs is ended."""
+        ...
 
 
 class Engine(Protocol):
@@ -264,12 +297,17 @@ class Engine(Protocol):
         """Look at the machine, not at notes: is everything of the attempt gone?"""
         ...
 
+    def fence(self, attempt_ids: Sequence[str]) -> tuple[Fenced, ...]:
+        """End and take away what these attempts left, within their ownership mark; touches nothing else."""
+        ...
+
     def logs(self, member_id: str, offset: int, limit: int) -> LogChunk:
         """Bytes of stdout and stderr as written; a negative offset counts from the end."""
         ...
 
-    def exec(self, member_id: str, command: Sequence[str], timeout: int) -> tuple[int, bytes]:
-        """Run a command beside a member where `can_exec`; raises UnavailableError where not."""
+    def exec(self, member_id: str, execution: Execution) -> ExecStream:
+        """Run a command beside a member that runs, in its surroundings, where `can_exec`. It ends with its
+        member and with its stream. Raises UnavailableError with a code where it can't."""
         ...
 
     def sample(self) -> tuple[Sample, ...]:
@@ -287,7 +325,3 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let go of connections. Running work goes on."""
         ...
-    def fence(self, attempt_ids: Sequence[str]) -> tuple[Fenced, ...]:
-        """End and take away what these attempts left, within their ownership mark; touches nothing else."""
-        ...
-

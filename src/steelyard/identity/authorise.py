@@ -15,8 +15,9 @@ from steelyard.model.organisation import GRANTS, Binding, Principal, RoleName, S
 SHARED_NOUNS = frozenset(
     {"inventory", "cluster", "pool", "queue", "cohort", "priorityclass", "template", "quota", "device"}
 )
-#: A member changes only its own of these.
+#: A member changes only its own of these, and runs commands only beside them.
 OWNED_NOUNS = frozenset({"workload"})
+_OWNERS_VERBS = frozenset({Verb.CHANGE, Verb.EXECUTE})
 _LOOPS = frozenset({"control", "system"})
 
 
@@ -78,6 +79,6 @@ def _reaches(binding: Binding, verb: Verb, noun: str, project: str | None) -> bo
 
 
 def _is_others(principal: Principal, verb: Verb, noun: str, owner: str | None) -> bool:
-    if verb is not Verb.CHANGE or noun not in OWNED_NOUNS or owner is None:
+    if verb not in _OWNERS_VERBS or noun not in OWNED_NOUNS or owner is None:
         return False
     return owner not in (principal.id, principal.name)

@@ -11,11 +11,12 @@ from enum import StrEnum
 
 
 class Verb(StrEnum):
-    """What a principal may do; separate verbs for view, request, change and manage."""
+    """What a principal may do; separate verbs for view, request, change, execute and manage."""
 
     VIEW = "view"
     REQUEST = "request"
     CHANGE = "change"
+    EXECUTE = "execute"  # run commands beside a workload's members
     MANAGE = "manage"
     AUDIT = "audit"
 
@@ -32,7 +33,7 @@ class RoleName(StrEnum):
 #: role → verbs it grants. Administrator and auditor are bound to the whole installation.
 GRANTS: dict[RoleName, frozenset[Verb]] = {
     RoleName.ADMINISTRATOR: frozenset(Verb),
-    RoleName.MEMBER: frozenset({Verb.VIEW, Verb.REQUEST, Verb.CHANGE}),
+    RoleName.MEMBER: frozenset({Verb.VIEW, Verb.REQUEST, Verb.CHANGE, Verb.EXECUTE}),
     RoleName.VIEWER: frozenset({Verb.VIEW}),
     RoleName.AUDITOR: frozenset({Verb.VIEW, Verb.AUDIT}),
 }

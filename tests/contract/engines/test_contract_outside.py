@@ -6,6 +6,7 @@ import pytest
 
 from steelyard.engines.port import EngineUnavailable, LogChunk, Signal, StartState
 from steelyard.model.errors import UnavailableError
+from steelyard.model.execution import Channel, Execution
 from steelyard.model.resources import Availability, DeviceClass
 from steelyard.model.units import SECOND
 from tests.support.engine_harness import Does, Harness
@@ -134,8 +135,15 @@ def test_what_an_engine_can_not_do_it_declares(harness: Harness) -> None:
     assert capabilities.limits in {"cgroup-v2", "cgroup-v1", "rlimit", "none"}
     if not capabilities.can_exec:
         with pytest.raises(UnavailableError) as caught:
-            harness.engine.exec(member_id, ["true"], SECOND)
+            harness.engine.exec(member_id, Execution(("true",)))
         assert not isinstance(caught.value, EngineUnavailable)
+    else:
+        stream, last = harness.engine.exec(member_id, Execution(("true",))), None
+        while (one := stream.read()) is not None:
+            last = one
+        stream.close()
+        assert last is not None
+        assert last[0] == Channel.STATUS
     if not capabilities.can_update:
         assert harness.engine.update(attempt.attempt_id, 2, None).state is StartState.REFUSED
     samples = [one for one in harness.engine.sample() if one.member_id == member_id]

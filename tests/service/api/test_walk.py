@@ -118,7 +118,7 @@ def _walk(served: Iterable[Any]) -> Iterator[tuple[str, str]]:
     for route in served:
         if hasattr(route, "original_router"):
             yield from _walk(route.original_router.routes)
-        else:
+        elif hasattr(route, "methods"):  # the others are sockets: test_executions has their roles
             yield from ((method, route.path) for method in sorted(route.methods))
 
 

@@ -1,10 +1,15 @@
 """Control groups of members: v2 where it is delegated to us, v1 where we may make groups, else rlimits.
 
 A group holds every process of a member, whatever it forks or detaches, so it is also the surest list of
-what has to be gone. Limits: memory from MIN_MEMORY MiB on, CPU from MIN_CPU milli-cores on (the kernel's
-least quota is 1 ms in 100 ms). What is smaller is charged, not limited: no interpreter starts in 8 MiB.
+what has to be gone, and in v2 is ended as a whole (cgroup.kill). Limits: memory from MIN_MEMORY MiB on, CPU
+from MIN_CPU milli-cores on (the kernel's least quota is 1 ms in 100 ms), the number of processes and threads
+always. What is smaller is charged, not limited: no interpreter starts in 8 MiB.
 
-Interfaces: the kernel's documents on cgroup-v1 (memory, cpu) and cgroup-v2. Standard library only.
+In v2 a group with processes of its own can't be split. Where the group that this process is in was delegated
+(systemd marks it: `Delegate=yes`), its processes are moved into a group of their own beside ours.
+
+Interfaces: the kernel's documents on cgroup-v1 (memory, cpu, pids) and cgroup-v2; systemd's on delegation.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -16,12 +21,23 @@ MIN_MEMORY = 64
 MIN_CPU = 10
 #: Address space is not what a program uses; only large limits are handed to RLIMIT_DATA.
 MIN_RLIMIT_MEMORY = 256
+#: Processes and threads of one member: what no sane program reaches and no machine dies of.
+MIN_PIDS = 4096
+PIDS_A_CORE = 1024
 _PERIOD = 100_000
+_CONTROLLERS = ("memory", "cpu", "pids")
+_DELEGATED = ("trusted.delegate", "user.delegate")
+_OURS = "steelyard-server"
 _MIB = 1 << 20
 
 
+def most_pids(cpu: int) -> int:
+    """How many processes and threads a member of so many milli-cores may have."""
+    return MIN_PIDS + PIDS_A_CORE * -(-cpu // 1000)
+
+
 class Hierarchy(NamedTuple):
-    """Where our groups are made. `bases`: controller → folder; in v2 both are the same."""
+    """Where our groups are made. `bases`: controller → folder; in v2 all are the same."""
 
     mode: str  # cgroup-v2 | cgroup-v1 | rlimit
     bases: tuple[tuple[str, str], ...]
@@ -59,22 +75,54 @@ def detect(name: str, root: str = "") -> Hierarchy:
 
 def _detect_v2(own: dict[str, str], name: str, root: str) -> Hierarchy | None:
     folder = f"{root}/sys/fs/cgroup{own.get('v2', '').rstrip('/')}"
-    if "v2" not in own or "memory" not in _read(f"{folder}/cgroup.controllers").split():
+    there = _read(f"{folder}/cgroup.controllers").split()
+    if "v2" not in own or "memory" not in there:
         return None
-    outer = f"{folder}/{name}"
+    outer, wanted = f"{folder}/{name}", [one for one in _CONTROLLERS if one in there]
+    asked = " ".join(f"+{one}" for one in wanted)
     try:
-        # Refused where processes are in the folder itself: then it is not ours to split.
-        _write(f"{folder}/cgroup.subtree_control", "+memory +cpu")
+        try:
+            _write(f"{folder}/cgroup.subtree_control", asked)
+        except OSError:  # refused where processes are in the group itself
+            if not _is_delegated(folder):
+                return None  # not ours to split
+            _move_aside(folder)
+            _write(f"{folder}/cgroup.subtree_control", asked)
         os.makedirs(outer, mode=0o755, exist_ok=True)
-        _write(f"{outer}/cgroup.subtree_control", "+memory +cpu")
+        _write(f"{outer}/cgroup.subtree_control", asked)
     except OSError:
         return None
-    return Hierarchy("cgroup-v2", (("memory", outer), ("cpu", outer)))
+    return Hierarchy("cgroup-v2", tuple((one, outer) for one in wanted))
+
+
+def _is_delegated(folder: str) -> bool:
+    for name in _DELEGATED:
+        try:
+            if os.getxattr(folder, name) == b"1":
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _move_aside(folder: str) -> None:
+    """Moves the processes of a group that was given to us into one below it. Raises OSError."""
+    ours = f"{folder}/{_OURS}"
+    os.makedirs(ours, mode=0o755, exist_ok=True)
+    for _ in range(10):  # a process that is forked meanwhile is there the next time
+        pids = _read(f"{folder}/cgroup.procs").split()
+        if not pids:
+            return
+        for pid in pids:
+            try:
+                _write(f"{ours}/cgroup.procs", pid)
+            except ProcessLookupError:
+                continue
 
 
 def _detect_v1(own: dict[str, str], name: str, root: str) -> Hierarchy | None:
     bases = []
-    for controller in ("memory", "cpu"):
+    for controller in [one for one in _CONTROLLERS if one != "pids" or one in own]:
         outer = f"{root}/sys/fs/cgroup/{controller}{own.get(controller, '').rstrip('/')}/{name}"
         try:
             os.makedirs(outer, mode=0o755, exist_ok=True)
@@ -91,18 +139,23 @@ def make(hierarchy: Hierarchy, member: str, cpu: int, memory: int) -> tuple[str,
     for folder in folders:
         os.makedirs(folder, mode=0o755, exist_ok=True)
     for controller, base in hierarchy.bases:
-        folder = f"{base}/{member}"
-        if controller == "memory" and memory >= MIN_MEMORY:
-            file = "memory.max" if hierarchy.mode == "cgroup-v2" else "memory.limit_in_bytes"
-            _write(f"{folder}/{file}", str(memory * _MIB))
-        elif controller == "cpu" and cpu >= MIN_CPU:
-            quota = cpu * _PERIOD // 1000
-            if hierarchy.mode == "cgroup-v2":
-                _write(f"{folder}/cpu.max", f"{quota} {_PERIOD}")
-            else:
-                _write(f"{folder}/cpu.cfs_period_us", str(_PERIOD))
-                _write(f"{folder}/cpu.cfs_quota_us", str(quota))
+        for file, text in _limits(hierarchy.mode == "cgroup-v2", controller, cpu, memory):
+            _write(f"{base}/{member}/{file}", text)
     return tuple(folders)
+
+
+def _limits(v2: bool, controller: str, cpu: int, memory: int) -> list[tuple[str, str]]:
+    """(file, text) of a member's limits by one controller."""
+    if controller == "pids":
+        return [("pids.max", str(most_pids(cpu)))]
+    if controller == "memory" and memory >= MIN_MEMORY:
+        return [("memory.max" if v2 else "memory.limit_in_bytes", str(memory * _MIB))]
+    if controller == "cpu" and cpu >= MIN_CPU:
+        quota = cpu * _PERIOD // 1000
+        if v2:
+            return [("cpu.max", f"{quota} {_PERIOD}")]
+        return [("cpu.cfs_period_us", str(_PERIOD)), ("cpu.cfs_quota_us", str(quota))]
+    return []
 
 
 def join(folders: tuple[str, ...]) -> None:
@@ -117,6 +170,19 @@ def members(folders: tuple[str, ...]) -> set[int]:
     for folder in folders:
         found.update(int(line) for line in _read(f"{folder}/cgroup.procs").split() if line.isdigit())
     return found
+
+
+def kill(folders: tuple[str, ...]) -> bool:
+    """Ends every process of the groups at once; False where the kernel can't and it is done singly."""
+    done = False
+    for folder in folders:
+        if os.path.exists(f"{folder}/cgroup.kill"):
+            try:
+                _write(f"{folder}/cgroup.kill", "1")
+                done = True
+            except OSError:
+                continue
+    return done
 
 
 def oom_kills(folders: tuple[str, ...]) -> int:

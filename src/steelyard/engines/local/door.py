@@ -15,8 +15,12 @@ from typing import Any
 from steelyard.engines.local import protocol
 from steelyard.engines.local.paths import Layout, short_socket_path
 
-#: (the connection's own memory, request) → result. Raises RequestError.
+#: (the connection's own memory, request) → result. Raises RequestError. A handler that leaves a HandOver
+#: under HAND_OVER in the memory is given the connection itself, once the reply is on its way.
 Handler = Callable[[dict[str, Any], dict[str, Any]], Any]
+#: (socket, bytes that came after the request). The door lets go of the socket afterwards.
+HandOver = Callable[[socket.socket, bytes], None]
+HAND_OVER = "hand-over"
 _CREDENTIALS = struct.Struct("3i")
 _CHUNK = 1 << 18
 
@@ -100,9 +104,19 @@ class Door:
             return False
         *lines, rest = connection.incoming.split(b"\n")
         connection.incoming = rest
-        for line in lines:
+        for number, line in enumerate(lines):
             connection.outgoing += protocol.encode(self._answer(connection, bytes(line)))
+            take = connection.memory.pop(HAND_OVER, None)
+            if take is not None:
+                self._hand_over(connection, take, b"\n".join([*lines[number + 1 :], rest]))
+                return False
         return True
+
+    def _hand_over(self, connection: Connection, take: HandOver, after: bytes) -> None:
+        """The last that the door says and does on a connection."""
+        connection.socket.settimeout(1.0)
+        connection.socket.sendall(connection.outgoing)
+        take(connection.socket, after)
 
     def _answer(self, connection: Connection, line: bytes) -> dict[str, Any]:
         number = None

@@ -95,6 +95,7 @@ def clear(layout: Layout, attempt: str, member: str, groups: tuple[str, ...]) ->
     """
     wait, ended = 0.02, set[int]()
     while rest := leftovers(groups):
+        cgroups.kill(groups)
         for pid in rest:
             kill(pid, signal.SIGKILL)
             note_gone(pid)
@@ -143,6 +144,7 @@ def sweep(layout: Layout, attempt: dict[str, Any], member: str, text: str) -> No
         found = marked(attempt, member, run.get("child")) | cgroups.members(groups)
         if not found - {os.getpid()}:
             break
+        cgroups.kill(groups)
         for pid in found - {os.getpid()}:
             kill(pid, signal.SIGKILL)
         signal.sigtimedwait({signal.SIGCHLD}, 0.05)

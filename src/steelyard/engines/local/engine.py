@@ -21,14 +21,16 @@ from steelyard.engines.local.engine_isolation import EngineIsolation
 from steelyard.engines.local.files import read_json
 from steelyard.engines.local.link import Link
 from steelyard.engines.local.paths import Layout, is_id
+from steelyard.engines.local.protocol import WITH_EXEC
+from steelyard.engines.local.stream import LocalStream
 from steelyard.engines.port import (
     AttemptStart,
     Capabilities,
     EngineUnavailable,
+    Fenced,
     Foreign,
     LogChunk,
     MemberObservation,
-    Fenced,
     MemberPhase,
     MemberStart,
     Observation,
@@ -38,7 +40,8 @@ from steelyard.engines.port import (
     StartReply,
     StartState,
 )
-from steelyard.model.errors import SteelyardError, UnavailableError
+from steelyard.model.errors import SteelyardError
+from steelyard.model.execution import Execution
 from steelyard.model.resources import FoundNode
 
 _BATCH = 100
@@ -87,7 +90,7 @@ class LocalEngine:
             kind="local",
             simulated=False,
             signals=frozenset(Signal),
-            can_exec=False,
+            can_exec=int(self._link.hello["protocol"]) >= WITH_EXEC,
             can_update=False,
             sees_device_processes=False,
             sees_utilisation=True,
@@ -165,6 +168,10 @@ class LocalEngine:
         """See the port."""
         return looking.probe(self._layout, self._install, attempt_ids, self._now())
 
+    def fence(self, attempt_ids: Sequence[str]) -> tuple[Fenced, ...]:
+        """See the port."""
+        return fencing.fence(self._layout, self._install, attempt_ids, self._now())
+
     # ---- members
 
     def logs(self, member_id: str, offset: int, limit: int) -> LogChunk:
@@ -175,13 +182,17 @@ class LocalEngine:
         data, after, size = _read_log(self._layout.member_log(member_id), offset, limit)
         return LogChunk(data, after, ended and after >= size)
 
-    def exec(self, member_id: str, command: Sequence[str], timeout: int) -> tuple[int, bytes]:
-        """Not here."""
-        raise UnavailableError("exec-not-supported", cluster=self.cluster, member=member_id)
-    def fence(self, attempt_ids: Sequence[str]) -> tuple[Fenced, ...]:
-        """See the port."""
-        return fencing.fence(self._layout, self._install, attempt_ids, self._now())
-
+    def exec(self, member_id: str, execution: Execution) -> LocalStream:
+        """See the port. It runs as the member does, in its surroundings and control groups; see beside.py."""
+        size = execution.terminal
+        return self._link.open_stream(
+            "exec",
+            member=member_id,
+            command=list(execution.command),
+            terminal=None if size is None else [size.rows, size.columns],
+            term=execution.term,
+            limit=execution.time_limit,
+        )
 
     def sample(self) -> tuple[Sample, ...]:
         """See the port."""

@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from steelyard.engines.local import cgroups, ending, environment, procfs, shim
+from steelyard.engines.local import beside, cgroups, ending, environment, procfs, shim
 from steelyard.engines.local.book import ENDED, PENDING, RUNNING, STARTING, Book, Record
 from steelyard.engines.local.files import is_real_folder, read_json, remove_tree, write_json
 from steelyard.engines.local.paths import Layout, is_id
@@ -307,6 +307,24 @@ class Keeper:
         if record.pidfd is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(record.pidfd, number)
+
+    def setting(self, record: Record) -> beside.Setting | None:
+        """Where a command beside a member runs; None while its program is not there."""
+        run = read_json(self.layout.notes(record.id, "run.json")) or {}
+        child, groups = run.get("child") or {}, tuple(run.get("groups", ()))
+        if run.get("boot") != self.book.boot or not isinstance(child.get("start"), int):
+            return None
+        memory = record.member["memory"]
+        limited = not groups and memory >= cgroups.MIN_RLIMIT_MEMORY
+        return beside.Setting(
+            child=(child["pid"], child["start"]),
+            env=environment.compose(self.layout, record.attempt, record.member),
+            folder=environment.folder(self.layout, record.attempt, record.member),
+            groups=groups,
+            data_limit=memory << 20 if limited else None,
+            files_limit=self.files_limit,
+            isolated=(record.attempt.get("isolation") or {}).get("mode", "none") != "none",
+        )
 
     def _ready_changed(self, record: Record) -> None:
         path = self.layout.notes(record.id, "ready.json")

@@ -15,7 +15,9 @@ from typing import Any
 
 from steelyard.engines.local import protocol
 from steelyard.engines.local.paths import Layout, short_socket_path
+from steelyard.engines.local.stream import LocalStream
 from steelyard.engines.port import EngineUnavailable
+from steelyard.model.errors import UnavailableError
 
 _START_SECONDS = 15.0
 _REPLY_SECONDS = 30.0
@@ -48,6 +50,29 @@ class Link:
                     if last:
                         raise EngineUnavailable("runner-unreachable", text=str(failed)[:200]) from failed
         raise AssertionError("unreachable")
+
+    def open_stream(self, operation: str, **fields: Any) -> LocalStream:
+        """A connection of its own that the runner hands over to whatever the operation starts. Not sent
+        again: what the runner answers is raised as UnavailableError with its code."""
+        self.ask("running")  # a runner is there, and its version is known
+        if int(self.hello["protocol"]) < protocol.WITH_EXEC:
+            raise UnavailableError("exec-not-supported", reason="runner-protocol")
+        one = Link(self._layout, self._install, self._idle)
+        try:
+            with one._lock:
+                one._connect()
+                one._exchange({"op": operation, **fields})
+                sock, one._socket = one._socket, None
+                assert sock is not None
+                return LocalStream(sock, bytes(one._received))
+        except EngineUnavailable as refused:
+            if refused.code == "runner-refused":
+                raise UnavailableError(str(refused.params["reason"])) from refused
+            raise
+        except (OSError, ValueError) as failed:
+            raise EngineUnavailable("runner-unreachable", text=str(failed)[:200]) from failed
+        finally:
+            one.close()
 
     def close(self) -> None:
         """Lets go of the connection; the runner goes on."""

@@ -2,11 +2,14 @@
 
 Request: `{"id": n, "op": name, …}`. Reply: `{"id": n, "ok": true, "result": …}` or
 `{"id": n, "ok": false, "code": …, "text": …}`. The first request is `hello` with the versions that the
-server speaks; the runner answers with the one that it speaks. A runner lives longer than a server, so an
-older version must stay understood: a newer server adopts it as it is.
+server speaks; the runner takes the highest that it speaks, too, and answers with that. Both outlive each
+other, so each understands some older versions: a newer server adopts an older runner as it is, and the other
+way about. Where there is no version in common the server only watches (stranger.py).
 
-Operations: hello, start, signal, stop, observe, forget, running, retire. All are idempotent, so that a
-request whose reply was lost is simply sent again.
+Operations: hello, isolation (from version 2 on), start, signal, stop, observe, forget, running, retire. All
+are idempotent, so that a request whose reply was lost is simply sent again. From version 2 on there is
+`exec`, which is not: after its reply the connection belongs to the command that was started, and carries
+frames (frames.py).
 """
 
 from __future__ import annotations
@@ -14,9 +17,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-VERSION = 1
-#: Versions of the runner that this server can adopt.
-ADOPTABLE = (1,)
+VERSION = 2
+#: Versions that server and runner of this release understand.
+ADOPTABLE = (1, 2)
+#: From which version on there is `exec`.
+WITH_EXEC = 2
+#: From which version on there is `isolation`, and an attempt is started in the one that it says.
+WITH_ISOLATION = 2
 MAX_LINE = 64 << 20
 
 

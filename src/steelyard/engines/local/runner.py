@@ -14,20 +14,22 @@ import gc
 import os
 import selectors
 import signal
+import socket
 import sys
 import time
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from steelyard.engines.local import cgroups, protocol, shim
+from steelyard.engines.local import beside, cgroups, procfs, protocol, shim
 from steelyard.engines.local.book import ENDED, RUNNING, Record
-from steelyard.engines.local.door import Door, RequestError
+from steelyard.engines.local.door import HAND_OVER, Door, HandOver, RequestError
 from steelyard.engines.local.files import read_json, write_json
 from steelyard.engines.local.keeper import Keeper, log
 from steelyard.engines.local.paths import Layout
 
 _IDLE_SECONDS = 60.0
 _MAX_LOG = 8 << 20
+_MAX_BESIDE = 128  # commands beside members at a time
 _SIGNALS = {"checkpoint": shim.CHECKPOINT, "term": shim.TERM, "kill": shim.KILL}
 
 
@@ -43,6 +45,7 @@ class Runner:
         self.idle_seconds = idle_seconds
         self.idle_since: float | None = None
         self.done = False
+        self.beside: set[int] = set()  # processes that were forked for commands beside members
         self.door = Door(layout, self.selector, self.handle)
 
     def serve(self) -> None:
@@ -77,14 +80,18 @@ class Runner:
         """One request of a server. The first must be `hello`."""
         operation = request["op"]
         if operation == "hello":
-            if protocol.VERSION not in request["versions"]:
+            spoken = [one for one in protocol.ADOPTABLE if one in request["versions"]]
+            if not spoken:
                 raise RequestError("protocol-version", str(protocol.VERSION))
             memory["install"] = request["install"]
-            return {"protocol": protocol.VERSION, "life": self.book.life, "pid": os.getpid(),
+            return {"protocol": max(spoken), "life": self.book.life, "pid": os.getpid(),
                     "limits": self.keeper.hierarchy.mode}
         if "install" not in memory:
             raise RequestError("hello-first")
         try:
+            if operation == "exec":
+                memory[HAND_OVER] = self._exec(memory["install"], request)
+                return {}
             return self._operations()[operation](memory["install"], request)
         except OSError as failed:
             raise RequestError("runner-disk", str(failed)) from failed
@@ -163,11 +170,40 @@ class Runner:
             if record.phase == RUNNING and record.shim is not None and record.attempt["install"] == install
         ]
 
+    def _exec(self, install: str, request: dict[str, Any]) -> HandOver:
+        """What takes the connection over: a fork that runs a command beside a member. Raises RequestError."""
+        wish = beside.read_wish(request)
+        if wish is None:
+            raise RequestError("request-incomplete")
+        record = self.book.members.get(request["member"])
+        if record is None or record.attempt["install"] != install or record.phase != RUNNING:
+            raise RequestError("member-not-running")
+        setting = self.keeper.setting(record)
+        if setting is None:
+            raise RequestError("member-not-running")
+        self.beside = {pid for pid in self.beside if _is_child(pid)}
+        if len(self.beside) >= _MAX_BESIDE:
+            raise RequestError("too-many-executions", str(_MAX_BESIDE))
+
+        def take(sock: socket.socket, after: bytes) -> None:
+            pid = os.fork()
+            if pid == 0:
+                beside.run(sock, after, setting, wish)
+            self.beside.add(pid)
+
+        return take
+
     def _retire(self, _install: str, _request: dict[str, Any]) -> dict[str, int]:
         """Ends the runner when nothing runs; says how much does where it stays."""
         live = self.book.live()
         self.done = not self.keeper.busy
         return {"live": live}
+
+
+def _is_child(pid: int) -> bool:
+    """Whether a process that we forked is still there: its number is free only once we waited for it."""
+    process = procfs.read_process(pid)
+    return process is not None and process.alive and process.parent == os.getpid()
 
 
 def _take_lock(layout: Layout) -> int | None:

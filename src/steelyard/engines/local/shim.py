@@ -238,6 +238,8 @@ class Shim:
         return grouped - {os.getpid()}
 
     def _to_tree(self, number: int) -> None:
+        if number == signal.SIGKILL:
+            cgroups.kill(self.groups)
         for process in self._tree():
             ending.kill(process, number)
 

@@ -48,6 +48,7 @@ from steelyard.engines.simulated.replies import Replies
 from steelyard.engines.simulated.spec import SimulationSpec
 from steelyard.engines.simulated.world import Presence
 from steelyard.model.errors import InvalidError, UnavailableError
+from steelyard.model.execution import Execution
 from steelyard.model.resources import EngineKind, FoundNode
 
 #: Bytes of the state file above which it is written shorter.
@@ -160,13 +161,13 @@ class SimulatedEngine:
         with self._turn():
             return tuple(probe(self._state, attempt_id) for attempt_id in attempt_ids)
 
-    def logs(self, member_id: str, offset: int, limit: int) -> LogChunk:
     def fence(self, attempt_ids: Sequence[str]) -> tuple[Fenced, ...]:
         """Nothing of a simulated attempt can be ended from outside: what is left is named."""
         with self._turn():
             left = {name: probe(self._state, name).residue for name in attempt_ids}
             return tuple(Fenced(name, (), residue) for name, residue in left.items())
 
+    def logs(self, member_id: str, offset: int, limit: int) -> LogChunk:
         """The stages so far, one line each; empty and at its end for a member that is not known."""
         with self._turn():
             member = self._state.members.get(member_id)
@@ -175,7 +176,7 @@ class SimulatedEngine:
             ended = member.phase is MemberPhase.ENDED and member.hidden_at is None
             return logs.chunk(logs.render(member), offset, limit, ended)
 
-    def exec(self, member_id: str, command: Sequence[str], timeout: int) -> tuple[int, bytes]:
+    def exec(self, member_id: str, execution: Execution) -> ExecStream:
         """Not supported."""
         raise UnavailableError("exec-not-supported", cluster=self.cluster)
 

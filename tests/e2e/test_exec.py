@@ -1,0 +1,159 @@
+"""A command beside a member through the real server and the real command line, also with a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.server import LOCAL_DOCUMENTS, PROGRAM, Server, environment
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with one workload that sleeps."""
+    made = Server(tmp_path_factory.mktemp("exec") / "data").start()
+    try:
+        made.apply(LOCAL_DOCUMENTS)
+        made.submit("sleeper", ["sleep", "600"])
+        made.wait_for(lambda: made.get("/v1/workloads", q="sleeper")["items"][0]["phase"] == "running")
+        yield made
+    finally:
+        made.close()
+
+
+def settings(server: Server) -> dict[str, str]:
+    token = server.client.headers["Authorization"].removeprefix("Bearer ")
+    url = f"http://127.0.0.1:{server.port}"
+    return {**environment(server.folder.parent), "STEELYARD_URL": url, "STEELYARD_TOKEN": token,
+            "STEELYARD_LANG": "en", "TERM": "xterm"}  # fmt: skip
+
+
+def steelyard(server: Server, *words: str, said: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [str(PROGRAM), *words], env=settings(server), input=said, capture_output=True, timeout=60, check=False
+    )
+
+
+def test_streams_come_apart_and_the_exit_status_is_handed_on(server: Server) -> None:
+    done = steelyard(server, "exec", "sleeper", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"out\n", b"err\n")
+    assert steelyard(server, "exec", "sleeper", "--", "sh", "-c", "kill -9 $$").returncode == 137
+
+
+def test_input_is_piped(server: Server) -> None:
+    many = b"line\n" * 200_000
+    done = steelyard(server, "exec", "sleeper", "-i", "--", "wc", "-c", said=many)
+    assert (done.returncode, done.stdout.strip()) == (0, b"%d" % len(many))
+
+
+def test_a_command_that_can_not_be_started_is_a_clear_error(server: Server) -> None:
+    done = steelyard(server, "exec", "sleeper", "--", "no-such-command")
+    assert done.returncode == 1
+    assert b"no-such-command" in done.stderr
+    assert b"[execution-not-started]" in done.stderr
+    assert steelyard(server, "exec", "nobody", "--", "true").returncode == 4
+
+
+@pytest.mark.requirement("I10")
+def test_who_ran_what_stands_in_the_evidence(server: Server) -> None:
+    assert steelyard(server, "exec", "sleeper", "--", "sh", "-c", "exit 3").returncode == 3
+    found = server.get("/v1/audit/leaves", stream="project/detect", limit=500)["items"]
+    ended, began = [leaf for leaf in found if leaf["object"]["kind"] == "execution"][:2]
+    assert (began["action"], ended["action"]) == ("workload.execute", "workload.execute-ended")
+    assert began["detail"]["command"] == ["sh", "-c", "exit 3"]
+    assert began["detail"]["member"].startswith("mb_")
+    assert ended["detail"]["code"] == 3
+    assert began["object"]["id"] == ended["object"]["id"]
+    assert began["actor"]["kind"] == "user"
+    assert all(check["ok"] for check in server.post("/v1/audit/checks")["checks"])
+
+
+def test_leaving_ends_the_command(server: Server) -> None:
+    process = subprocess.Popen(
+        [str(PROGRAM), "exec", "sleeper", "--", "sh", "-c", "echo $$; exec sleep 605"],
+        env=settings(server), stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    process.kill()
+    process.wait(30)
+    process.stdout.close()
+    server.wait_for(lambda: not os.path.exists(f"/proc/{pid}"), 20)
+
+
+def test_a_terminal_passes_on_keys_and_is_given_back(server: Server, tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    before = termios.tcgetattr(slave)
+    process = subprocess.Popen(
+        [str(PROGRAM), "exec", "sleeper", "-it", "--", "sh"],
+        env=settings(server), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+    )  # fmt: skip
+    try:
+        said = _Said(master)
+        said.until(b"# ", b"$ ")
+        assert termios.tcgetattr(slave)[3] & termios.ICANON == 0
+        os.write(master, b"stty size; echo ready-$((1+1))\r")
+        said.until(b"ready-2")
+        os.write(master, b"sleep 606\r")
+        said.until(b"sleep 606")
+        time.sleep(0.2)
+        os.write(master, b"\x03")  # ends what runs there, not the command line here
+        os.write(master, b"echo alive-$((2+2))\r")
+        said.until(b"alive-4")
+        os.write(master, b"exit 5\r")
+        assert process.wait(30) == 5
+        assert termios.tcgetattr(slave) == before
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        process.wait(30)
+        os.close(master)
+        os.close(slave)
+
+
+def test_a_terminal_is_given_back_when_the_command_line_is_told_to_end(server: Server) -> None:
+    master, slave = pty.openpty()
+    before = termios.tcgetattr(slave)
+    process = subprocess.Popen(
+        [str(PROGRAM), "exec", "sleeper", "-it", "--", "sh"],
+        env=settings(server), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+    )  # fmt: skip
+    try:
+        _Said(master).until(b"# ", b"$ ")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 128 + signal.SIGTERM
+        assert termios.tcgetattr(slave) == before
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        process.wait(30)
+        os.close(master)
+        os.close(slave)
+
+
+class _Said:
+    """What comes out of a terminal."""
+
+    def __init__(self, master: int) -> None:
+        self._master = master
+        self._seen = b""
+
+    def until(self, *wanted: bytes, seconds: float = 30.0) -> None:
+        """Reads up to one of these texts. Fails when it does not come."""
+        deadline = time.monotonic() + seconds
+        while not any(text in self._seen for text in wanted):
+            left = deadline - time.monotonic()
+            assert left > 0, self._seen
+            if select.select([self._master], [], [], left)[0]:
+                self._seen += os.read(self._master, 65536)
+        self._seen = b""
