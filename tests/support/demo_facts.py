@@ -111,7 +111,9 @@ def verdict(stage: str, group: str, code: str) -> Json:
     """Why an attempt failed."""
     return {
         "stage": stage, "code": code, "group": group, "responsible": "submitter", "action": "look-at-log",
-        "evidence": ["mb_1:exit=3", "mb_1:log"], "confidence": "high",
+        "evidence": [{"kind": "counter", "field": "exit_code", "value": 3, "member": "mb_1"}],
+        "confidence": "high",
+        "params": {"exit": 3},
     }  # fmt: skip
 
 

@@ -7,16 +7,20 @@ Looks at calls of the error classes with a literal code, and at the closed lists
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard.locale import catalogue
-from steelyard.model import lifecycle, reasons, resources, workloads
+from steelyard.model import failures, lifecycle, reasons, resources, workloads
+from steelyard.services.failure_catalogue import load_catalogue
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "steelyard"
 ROOT_ERROR = "SteelyardError"
+#: A code of several words, as engines answer them beside paths and other texts.
+CODE = re.compile(r"[a-z]+(?:-[a-z]+)+")
 #: The verifier is one file for strangers and carries its own texts.
 EXCEPT = {"evidence/verify.py"}
 #: First words of codes that have a file of their own.
@@ -127,21 +131,29 @@ def _table(tree: ast.Module, name: str) -> list[str]:
 
 
 def failure_codes() -> set[str]:
-    """Codes of verdicts: keys of the table of failures, and literals in calls of Verdict."""
+    """Codes of verdicts: those of the catalogue's rules."""
+    return load_catalogue().codes()
+
+
+def engine_codes() -> set[str]:
+    """Every code by which an engine, or the control plane in its place, says how something failed."""
     found: set[str] = set()
     for name, tree in trees().items():
-        if name.endswith("verdict.py"):
-            found |= {
-                key.value
-                for node in ast.walk(tree)
-                if isinstance(node, ast.Dict)
-                for key, value in zip(node.keys, node.values, strict=True)
-                if isinstance(value, ast.Call) and isinstance(key, ast.Constant)
-                if isinstance(key.value, str)
-            }
-        for call in _calls(tree):
-            found |= _failures(call)
+        if name.startswith(("engines/", "control/")):
+            for call in _calls(tree):
+                found |= _failures(call)
+        if name.startswith("engines/"):
+            found |= {code for node in ast.walk(tree) for code in _returned(node) if CODE.fullmatch(code)}
     return found
+
+
+def _returned(node: ast.AST) -> Iterator[str]:
+    """Literals that a function answers as a code: alone, or as the first of a pair."""
+    if not isinstance(node, ast.Return) or node.value is None:
+        return
+    value = node.value.elts[0] if isinstance(node.value, ast.Tuple) and node.value.elts else node.value
+    if code := _literal(value):
+        yield code
 
 
 def _failures(call: ast.Call) -> set[str]:
@@ -169,6 +181,11 @@ def closed_lists() -> dict[str, list[str]]:
         "wait": sorted(set(reasons.WAIT_SLICE.values())),
         "stage-time": list(lifecycle.STAGE_TIMES),
         "check": [f"CK{number}" for number in range(1, 10)],
+        "stage": [item.value for item in failures.Stage],
+        "group": [item.value for item in failures.Group],
+        "responsible": [item.value for item in failures.Party],
+        "retry": [item.value for item in failures.Retry],
+        "confidence": [item.value for item in failures.Confidence],
     }
 
 
@@ -179,6 +196,11 @@ def missing() -> list[str]:
     lacking += [f"{code}  ({where})" for code, where in said_codes().items() if not catalogue.has(code)]
     lacking += [f"reason.{c.value}" for c in reasons.ReasonCode if not catalogue.has(f"reason.{c.value}")]
     lacking += [f"verdict.{code}" for code in failure_codes() if not catalogue.has(f"verdict.{code}")]
+    lacking += [
+        f"verdict.action.{rule.action}"
+        for rule in load_catalogue().rules
+        if not catalogue.has(f"verdict.action.{rule.action}")
+    ]
     lacking += [
         f"word.{kind}.{value}"
         for kind, values in closed_lists().items()

@@ -43,6 +43,18 @@ class ReasonView(TypedDict):
     text: str
 
 
+class PointerView(TypedDict):
+    """A piece of evidence: a counter and its value, or a line of a member's log and where it is."""
+
+    kind: str
+    field: str
+    value: str | int | None
+    member: str | None
+    offset: int | None
+    length: int | None
+    digest: str | None
+
+
 class VerdictView(TypedDict):
     """Why an attempt failed, and whose matter it is."""
 
@@ -51,8 +63,15 @@ class VerdictView(TypedDict):
     group: str
     responsible: str
     action: str
-    evidence: list[str]
+    retry: str
+    evidence: list[PointerView]
     confidence: str
+    rule: str
+    catalogue: str
+    signature: str
+    detail: str | None
+    params: Json
+    others: list[Json]
     text: str
 
 

@@ -21,11 +21,14 @@ from steelyard.engines.port import (
     Capabilities,
     Engine,
     EngineUnavailable,
+    Fenced,
     Observation,
     ReleaseProbe,
     StartReply,
 )
 from steelyard.model.resources import FoundNode
+from steelyard.services.failure_catalogue import load_catalogue
+from steelyard.services.failure_log import TAIL, Line, scan
 
 log = structlog.get_logger(__name__)
 Item = TypeVar("Item")
@@ -62,13 +65,27 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
+class Fence:
+    """End and take away what these attempts left behind."""
+
+    attempt_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Forget:
     """These ends are booked."""
 
     attempt_ids: tuple[str, ...]
 
 
-Command: TypeAlias = Start | Stop | Probe | Forget
+@dataclass(frozen=True, slots=True)
+class ReadEnd:
+    """See what the last lines of these members' logs say about their ends."""
+
+    members: tuple[tuple[str, str], ...]  # (attempt, member)
+
+
+Command: TypeAlias = Start | Stop | Fence | ReadEnd | Probe | Forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +96,8 @@ class Seen:
     observation: Observation | None = None
     replies: tuple[StartReply, ...] = ()
     probes: tuple[ReleaseProbe, ...] = ()
+    fences: tuple[Fenced, ...] = ()
+    ends: tuple[tuple[str, str, tuple[Line, ...]], ...] = ()  # (attempt, member, what its log says)
     inventory: tuple[FoundNode, ...] | None = None
     capabilities: Capabilities | None = None
     failed: str | None = None  # what could not be done; the cluster was not reached
@@ -174,6 +193,10 @@ class Agent:
                 self._report(Seen(self.cluster, replies=self.engine.start(command.attempts)))
             elif isinstance(command, Stop):
                 self.engine.stop(command.attempt_ids, command.grace)
+            elif isinstance(command, Fence):
+                self._report(Seen(self.cluster, fences=self.engine.fence(command.attempt_ids)))
+            elif isinstance(command, ReadEnd):
+                self._report(Seen(self.cluster, ends=tuple(self._ends_of(command))))
             elif isinstance(command, Probe):
                 self._report(Seen(self.cluster, probes=self.engine.probe_release(command.attempt_ids)))
             else:
@@ -184,6 +207,19 @@ class Agent:
             # an engine's call: whatever went wrong in it must not end this cluster's thread
             log.exception("engine-call-failed", cluster=self.cluster, command=type(command).__name__)
             self._unreachable(error)
+
+    def _ends_of(self, command: ReadEnd) -> Iterator[tuple[str, str, tuple[Line, ...]]]:
+        """Read here, and not in the control thread: a log may be made to be read slowly. One that can't be
+        read leaves its verdict to the counters."""
+        for attempt_id, member_id in command.members:
+            try:
+                chunk = self.engine.logs(member_id, -TAIL, TAIL)
+            except Exception:
+                # an engine's call, as in `_carry_out`; the attempt's end does not wait for its log
+                log.warning("log-not-read", cluster=self.cluster, member=member_id, exc_info=True)
+                continue
+            begin = chunk.next_offset - len(chunk.data)
+            yield attempt_id, member_id, scan(load_catalogue(), member_id, chunk.data, begin)
 
     def _observe(self) -> None:
         try:
@@ -230,11 +266,13 @@ class Agent:
 def merge(commands: Iterable[Command]) -> Iterator[Command]:
     """The same commands with those of a kind in one, each attempt once, `BATCH` attempts at most.
 
-    Starts come first, then stops, probes and what may be forgotten: that is the order of these in the life
-    of an attempt, and of different attempts the order does not matter.
+    Starts come first, then stops, fences, ends, probes and what may be forgotten: that is the order of these
+    in the life of an attempt, and of different attempts the order does not matter.
     """
     starts: dict[str, AttemptStart] = {}
     stops: dict[int, dict[str, None]] = {}
+    fences: dict[str, None] = {}
+    ends: dict[tuple[str, str], None] = {}
     probes: dict[str, None] = {}
     forgotten: dict[str, None] = {}
     for command in commands:
@@ -242,14 +280,21 @@ def merge(commands: Iterable[Command]) -> Iterator[Command]:
             starts.update((attempt.attempt_id, attempt) for attempt in command.attempts)
         elif isinstance(command, Stop):
             stops.setdefault(command.grace, {}).update(dict.fromkeys(command.attempt_ids))
+        elif isinstance(command, ReadEnd):
+            ends.update(dict.fromkeys(command.members))
         else:
-            ids = probes if isinstance(command, Probe) else forgotten
+            kinds: dict[type, dict[str, None]] = {Fence: fences, Probe: probes, Forget: forgotten}
+            ids = kinds[type(command)]
             ids.update(dict.fromkeys(command.attempt_ids))
     for wanted in _batches(starts.values()):
         yield Start(wanted)
     for grace, attempts in stops.items():
         for batch in _batches(attempts):
             yield Stop(batch, grace)
+    for batch in _batches(fences):
+        yield Fence(batch)
+    for unread in _batches(ends):
+        yield ReadEnd(unread)
     for batch in _batches(probes):
         yield Probe(batch)
     for batch in _batches(forgotten):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from steelyard.control.agents import Forget
 from steelyard.control.context import Context, step
-from steelyard.control.verdict import judge
-from steelyard.engines.port import MemberObservation, MemberPhase, ReleaseProbe
+from steelyard.control.quarantine import open_release, reasons_of, seen_of
+from steelyard.control.retry import avoided, follow_up
+from steelyard.control.verdict import speaker, verdict_on
+from steelyard.engines.port import ReleaseProbe
 from steelyard.evidence.usage import AttemptFacts, EndFacts, holding_rows
+from steelyard.model.failures import Verdict
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.resources import ShareKind
 from steelyard.model.units import SECOND
-from steelyard.model.workloads import RestartPolicy, Verdict
 from steelyard.services.live_records import LiveAllocation, LiveAttempt
+from steelyard.services.verdicts import failure_columns, leaf_view
 from steelyard.store import tables as t
 from steelyard.store.statements import Row
 from steelyard.store.unit import Unit
@@ -51,16 +56,35 @@ def outcome_of(attempt: LiveAttempt) -> Outcome:
 
 
 def finish(
-    context: Context, unit: Unit, attempt: LiveAttempt, now: int, release: str, probes: list[ReleaseProbe]
+    context: Context,
+    unit: Unit,
+    attempt: LiveAttempt,
+    now: int,
+    release: str,
+    probes: Mapping[str, ReleaseProbe],
+    ledger: list[Row],
 ) -> None:
-    """Close the attempt: allocations, usage segments, receipt, verdict, and what follows it."""
+    """Close the attempt: allocations, usage segments, receipt, verdict, and what follows it.
+
+    `release`: confirmed, not-observable or quarantined; `ledger`: where the ledger does not agree.
+    """
     outcome = attempt.outcome or outcome_of(attempt)
     attempt.times["release_confirmed"] = now
-    verdict = judge(outcome, _observations(attempt), attempt.stop_reason, attempt.sub_stage)
-    follows = _requeue_reason(attempt, outcome, verdict)
-    receipt = _receipt(unit, attempt, now, release, probes)
+    verdict = verdict_on(attempt, outcome)
+    follows = follow_up(
+        outcome,
+        verdict,
+        attempt.spec.restart,
+        attempt.number,
+        attempt.spec.max_attempts,
+        cancelled=attempt.cancel_requested_at is not None,
+    )
+    reasons = reasons_of(attempt, probes, ledger) if release == "quarantined" else []
+    receipt = _receipt(unit, attempt, now, release, probes, reasons)
     allocations = [a for member in attempt.members for a in member.allocations]
     _close(context, unit, attempt, allocations, now, release)
+    if reasons:
+        open_release(context, unit, attempt, now, reasons, seen_of(probes.values()))
     for row in _segments(context, attempt, allocations, now, outcome, verdict, release):
         unit.insert(t.holding_segment, **row)
     context.charge(attempt.charges, -1)
@@ -68,8 +92,11 @@ def finish(
         "release_confirmed": now,
         "outcome": outcome.value,
         "verdict_json": None if verdict is None else _encode(verdict).decode(),
+        **failure_columns(verdict),
     }
     detail: Row = {"outcome": outcome.value, "receipt": receipt, "next": follows}
+    if verdict is not None:
+        detail["verdict"] = leaf_view(verdict)
     if follows is None:
         workload: Row = {"outcome": outcome.value, "finished_at": now}
         carrier = context.move(unit, attempt, Phase.FINISHED, values, workload)
@@ -85,10 +112,12 @@ def finish(
         )
         context.state.remove(attempt.workload_id)
     else:
-        _requeue(context, unit, attempt, now, follows, values, detail)
+        avoid = avoided(attempt.avoid, verdict, speaker(attempt))
+        _requeue(context, unit, attempt, now, follows, values, detail, avoid)
     ended_id = str(receipt["attempt"])
     clusters = sorted(attempt.clusters)
-    context.after_commit.append(lambda: _forget(context, clusters, ended_id))
+    if not reasons:  # what is in quarantine is still to be looked at
+        context.after_commit.append(lambda: _forget(context, clusters, ended_id))
     context.changed = True
 
 
@@ -142,18 +171,27 @@ def _segments(
         attempt.project,
         attempt.simulated,
     )
+    failure = verdict if verdict is not None and verdict.is_failure else None
     ended = EndFacts(
         outcome.value,
-        None if verdict is None else verdict.stage,
-        None if verdict is None else verdict.code,
+        None if failure is None else failure.stage,
+        None if failure is None else failure.code,
         release,
     )
     return holding_rows(facts, allocations, attempt.times, now, context.org, ended)
 
 
-def _receipt(unit: Unit, attempt: LiveAttempt, now: int, release: str, probes: list[ReleaseProbe]) -> Row:
-    checks = [[what, seen] for probe in probes for what, seen in probe.checks]
-    residue = [left for probe in probes for left in probe.residue]
+def _receipt(
+    unit: Unit,
+    attempt: LiveAttempt,
+    now: int,
+    release: str,
+    probes: Mapping[str, ReleaseProbe],
+    reasons: list[Row],
+) -> Row:
+    seen = seen_of(probes.values())
+    counts = _counts(probes)
+    ledger = "differs" if any(reason["code"] == "release.ledger-differs" for reason in reasons) else "closed"
     found = (
         "free" if release == "confirmed" else "occupied" if probes and release == "quarantined" else "unknown"
     )
@@ -164,36 +202,46 @@ def _receipt(unit: Unit, attempt: LiveAttempt, now: int, release: str, probes: l
         state=release,
         confirmed_at=now,
         control="ended",
-        ledger="closed",
+        ledger=ledger,
         probe=found,
-        checks_json=_encode(checks).decode(),
-        residue_json=_encode(residue).decode(),
+        checks_json=_encode(seen["checks"]).decode(),
+        residue_json=_encode(seen["residue"]).decode(),
+        probed_at=seen["at"],
+        counts_json=_encode(counts).decode(),
+        reasons_json=_encode(reasons).decode(),
     )
     return {
         "attempt": render("attempt", attempt.attempt_id),
         "state": release,
         "control": "ended",
-        "ledger": "closed",
+        "ledger": ledger,
         "probe": found,
+        "requested": attempt.times.get("stopping"),
+        "ended": attempt.times.get("ended"),
+        "probed": seen["at"],
+        "confirmed": now,
+        "counts": counts,
     }
 
 
-def _requeue_reason(attempt: LiveAttempt, outcome: Outcome, verdict: Verdict | None) -> str | None:
-    if outcome is Outcome.PREEMPTED and attempt.cancel_requested_at is None:
-        return "preempted"
-    if (
-        verdict is None
-        or attempt.number >= attempt.spec.max_attempts
-        or attempt.cancel_requested_at is not None
-    ):
-        return None
-    ours = verdict.group == "infrastructure" and attempt.spec.restart is not RestartPolicy.NEVER
-    any_failure = attempt.spec.restart is RestartPolicy.ON_FAILURE and outcome is not Outcome.TIMED_OUT
-    return "retry" if ours or any_failure else None
+def _counts(probes: Mapping[str, ReleaseProbe]) -> dict[str, int]:
+    """What was ended and removed after the end, summed over the clusters."""
+    counts: dict[str, int] = {}
+    for probe in probes.values():
+        for what, number in probe.cleared:
+            counts[what] = counts.get(what, 0) + number
+    return counts
 
 
 def _requeue(
-    context: Context, unit: Unit, attempt: LiveAttempt, now: int, why: str, values: Row, detail: Row
+    context: Context,
+    unit: Unit,
+    attempt: LiveAttempt,
+    now: int,
+    why: str,
+    values: Row,
+    detail: Row,
+    avoid: tuple[int, ...],
 ) -> None:
     """The workload goes on with its next attempt; its first submit time stays."""
     unit.update(
@@ -232,6 +280,12 @@ def _requeue(
         now + delay if delay else 0,
         None,
         before,
+        avoid=avoid,
+        group_id=attempt.group_id,
+        group_index=attempt.group_index,
+        guaranteed=attempt.guaranteed,
+        standby=attempt.standby,
+        activated_at=attempt.activated_at,
     )
     carrier = unit.update(
         t.workload,
@@ -251,6 +305,7 @@ def _requeue(
         submitted=now,
         eligible=now,
         not_before=fresh.not_before or None,
+        avoid_json=_encode(avoid).decode() if avoid else None,
         version=1,
     )
     moved = (
@@ -266,22 +321,3 @@ def _forget(context: Context, clusters: list[str], attempt_id: str) -> None:
         agent = context.agents.get(cluster)
         if agent is not None:
             agent.send(Forget((attempt_id,)))
-
-
-def _observations(attempt: LiveAttempt) -> list[MemberObservation]:
-    """What was seen of the members; after a restart, from their rows."""
-    text = render("attempt", attempt.attempt_id)
-    return [
-        m.seen
-        or MemberObservation(
-            text,
-            m.text_id,
-            MemberPhase.ENDED,
-            started_at=m.started_at,
-            ended_at=m.ended_at,
-            exit_code=m.exit_code,
-            exit_signal=m.exit_signal,
-            failure=m.failure,
-        )
-        for m in attempt.members
-    ]

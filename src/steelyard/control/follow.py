@@ -49,13 +49,13 @@ class Follower:
         self._inventory = inventory
         self._versions = versions
         self.clusters_changed = True
-
         self._releases: set[int] = set()
 
     def take_releases(self) -> set[int]:
         """Unproven releases that others changed since this was asked last: an operator wants something."""
         found, self._releases = self._releases, set()
         return found
+
     def catch_up(self) -> None:
         """What was declared while nobody followed, or followed only half-way, has its effect now."""
         versions = self._versions
@@ -91,9 +91,9 @@ class Follower:
                     continue
                 if kind == "workload":
                     workloads.add(parse("workload", object_id))
-                declared = declared or kind in DECLARED
                 elif kind == "release":
                     self._releases.add(parse("release", object_id))
+                declared = declared or kind in DECLARED
             if len(found) < BATCH:
                 break
         if context.next_seq > start:

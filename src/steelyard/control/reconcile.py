@@ -18,6 +18,7 @@ from steelyard.model.ids import parse, render
 from steelyard.model.lifecycle import RULES, Outcome, Phase
 from steelyard.model.units import SECOND
 from steelyard.services.live_records import LiveAttempt, LiveMember
+from steelyard.services.verdicts import withdrawn_json
 from steelyard.store import tables as t
 from steelyard.store.unit import Unit
 
@@ -248,7 +249,9 @@ class Reconciler:
             context.state.holds[attempt.attempt_id] = replace(hold, alive=False)
         self._waiting.slices(unit, attempt, now)
         outcome = Outcome.WITHDRAWN.value
-        ended = {"ended": now, "release_confirmed": now, "outcome": outcome}
+        ended = {
+            "ended": now, "release_confirmed": now, "outcome": outcome, "verdict_json": withdrawn_json(),
+        }  # fmt: skip
         workload = {"outcome": outcome, "finished_at": now}
         carrier = context.move(unit, attempt, Phase.FINISHED, ended, workload)
         moved = (step(Phase.RESERVED, "finished", now, outcome),)

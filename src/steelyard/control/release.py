@@ -7,15 +7,21 @@ Else, when the phase's timer is over, the quantity is quarantined with a reason 
 
 from __future__ import annotations
 
-from steelyard.control.agents import Probe
+from contextlib import suppress
+
+from steelyard.control.agents import Probe, ReadEnd
 from steelyard.control.context import Context, step
 from steelyard.control.finish import finish, outcome_of
-from steelyard.engines.port import ReleaseProbe
+from steelyard.control.inventory import Inventory
+from steelyard.control.quarantine import Quarantine
+from steelyard.control.verdict import unread_end
+from steelyard.engines.port import Fenced, ReleaseProbe
 from steelyard.evidence.leaf import Transition
 from steelyard.model.errors import InvalidError
 from steelyard.model.ids import parse, render
 from steelyard.model.lifecycle import RULES, Phase
 from steelyard.model.units import SECOND
+from steelyard.services.failure_log import Line
 from steelyard.services.live_records import LiveAttempt
 from steelyard.store import tables as t
 from steelyard.store.statements import Row
@@ -68,17 +74,21 @@ def begin_release(context: Context, unit: Unit, attempt: LiveAttempt, now: int, 
 def send_probe(context: Context, attempt: LiveAttempt) -> None:
     """Ask the live probe of each cluster."""
     attempt.probe_at = context.store.now()
+    name, unread = render("attempt", attempt.attempt_id), unread_end(attempt)
     for cluster in sorted(attempt.clusters):
         agent = context.agents.get(cluster)
         if agent is not None:
-            agent.send(Probe((render("attempt", attempt.attempt_id),)))
+            if unread is not None and unread.cluster == cluster:
+                agent.send(ReadEnd(((name, unread.text_id),)))  # answered before the probe is
+            agent.send(Probe((name,)))
 
 
 class Releaser:
     """Collects probes and confirms, or quarantines."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, inventory: Inventory) -> None:
         self._context = context
+        self.quarantine = Quarantine(context, inventory)
         self._probes: dict[int, dict[str, ReleaseProbe]] = {}
 
     def probed(self, cluster: str, probe: ReleaseProbe) -> None:
@@ -89,6 +99,20 @@ class Releaser:
             return
         if attempt_id in self._context.state.attempts:
             self._probes.setdefault(attempt_id, {})[cluster] = probe
+        else:
+            self.quarantine.probed(cluster, attempt_id, probe)
+
+    def fenced(self, cluster: str, fenced: Fenced) -> None:
+        """Take in what a fence ended."""
+        with suppress(InvalidError):
+            self.quarantine.fenced(cluster, parse("attempt", fenced.attempt_id), fenced)
+
+    def told(self, attempt_id: str, member_id: str, lines: tuple[Line, ...]) -> None:
+        """Take in what a member's log says about its end."""
+        attempt = self._context.state.attempts.get(parse("attempt", attempt_id))
+        for member in () if attempt is None else attempt.members:
+            if member.text_id == member_id:
+                member.lines = lines
 
     def run(self, limit: int = 200) -> bool:
         """Confirm what is free; True when more is waiting."""
@@ -104,34 +128,45 @@ class Releaser:
                 del self._probes[attempt_id]
             elif attempt.clusters <= probes.keys():
                 del self._probes[attempt_id]
-                done += self._judge(unit, attempt, list(probes.values()), now)
+                done += self._judge(unit, attempt, probes, now)
         self._timers(unit, now)
         context.commit(unit, now)
+        self.quarantine.run()
         return bool(self._probes)
 
-    def _judge(self, unit: Unit, attempt: LiveAttempt, probes: list[ReleaseProbe], now: int) -> int:
-        if any(probe.free is False for probe in probes) or not self._ledger_agrees(attempt):
-            attempt.last_probes = tuple(probes)
+    def _judge(
+        self, unit: Unit, attempt: LiveAttempt, probes: dict[str, ReleaseProbe], now: int
+    ) -> int:
+        if any(probe.free is False for probe in probes.values()) or self._ledger_differs(attempt):
+            attempt.last_probes = probes
             return 0
-        state = "confirmed" if all(probe.free for probe in probes) else "not-observable"
-        finish(self._context, unit, attempt, now, state, probes)
+        state = "confirmed" if all(probe.free for probe in probes.values()) else "not-observable"
+        finish(self._context, unit, attempt, now, state, probes, [])
         return 1
 
-    def _ledger_agrees(self, attempt: LiveAttempt) -> bool:
-        """Each device is held as much by allocations as on the meter, and this attempt's part is in it."""
+    def _ledger_differs(self, attempt: LiveAttempt) -> list[Row]:
+        """Devices that are not held as much by allocations as on the meter, or less than by this attempt."""
         state, meter = self._context.state, self._context.meter
-        allocations = [a for member in attempt.members for a in member.allocations]
-        return all(
-            meter.held(a.device_id) == state.devices[a.device_id].held >= a.quantity for a in allocations
-        )
+        return [
+            {"code": "release.ledger-differs", "signal": "ledger", "device": render("device", a.device_id),
+             "metered": meter.held(a.device_id), "allocated": state.devices[a.device_id].held}
+            for member in attempt.members
+            for a in member.allocations
+            if not meter.held(a.device_id) == state.devices[a.device_id].held >= a.quantity
+        ]  # fmt: skip
+
+    def _bound(self, attempt: LiveAttempt) -> int:
+        """How long its release may take: the longest that its clusters declare, else the phase's timer."""
+        declared = [self._context.state.release_within.get(cluster) for cluster in attempt.clusters]
+        return max((one or RULES[Phase.RELEASING].timer or 0 for one in declared), default=0)
 
     def _timers(self, unit: Unit, now: int) -> None:
-        bound = RULES[Phase.RELEASING].timer or 0
         for attempt in self._context.state.in_phase(Phase.RELEASING):
             if attempt.attempt_id in self._probes:
                 continue
-            if now - (attempt.times["ended"] or now) > bound:
-                finish(self._context, unit, attempt, now, "quarantined", list(attempt.last_probes))
+            if now - (attempt.times["ended"] or now) > self._bound(attempt):
+                ledger = self._ledger_differs(attempt)
+                finish(self._context, unit, attempt, now, "quarantined", attempt.last_probes, ledger)
             elif now - attempt.probe_at >= PROBE_AGAIN:
                 send_probe(self._context, attempt)
 

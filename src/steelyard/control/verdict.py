@@ -1,118 +1,56 @@
-"""Why an attempt did not succeed: rules, each with the signal it rests on.
-
-Failures are told apart by stage; unknown is a stage of its own and is never folded into
-`application`. The sentence belongs to `locale` (code `verdict-CODE`).
-"""
+"""From a live attempt to the verdict on its end: what was seen of its members, and what their logs say."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from steelyard.engines.port import MemberObservation
+from steelyard.engines.port import MemberObservation, MemberPhase
+from steelyard.model.failures import Verdict
+from steelyard.model.ids import render
 from steelyard.model.lifecycle import Outcome
-from steelyard.model.workloads import Verdict
+from steelyard.services.live_records import LiveAttempt, LiveMember
+from steelyard.services.verdicts import Ending, first_failed, judge
 
 
-@dataclass(frozen=True, slots=True)
-class FailureRule:
-    """What a failure code of an engine means."""
-
-    stage: str
-    group: str  # scheduling | environment | business | infrastructure
-    responsible: str
-    action: str
+def verdict_on(attempt: LiveAttempt, outcome: Outcome) -> Verdict | None:
+    """The verdict of an attempt that has ended, None when it succeeded."""
+    lines = {member.text_id: member.lines for member in attempt.members if member.lines is not None}
+    return judge(Ending(outcome, observations(attempt), attempt.stop_reason, attempt.sub_stage, lines))
 
 
-START_TIMEOUT = "start-timeout"
-#: Codes that engines report themselves.
-ENGINE_RULES: dict[str, FailureRule] = {
-    "image-not-found": FailureRule("image", "environment", "submitter", "fix-image"),
-    "image-pull-failed": FailureRule("image", "environment", "platform", "check-registry"),
-    "image-runtime-missing": FailureRule("image", "environment", "platform", "use-host-runtime"),
-    "module-missing": FailureRule("environment", "environment", "submitter", "supplement-environment"),
-    "program-missing": FailureRule("environment", "environment", "submitter", "supplement-environment"),
-    "working-directory-missing": FailureRule("environment", "environment", "submitter", "fix-template"),
-    "environment-mismatch": FailureRule("environment", "environment", "submitter", "supplement-environment"),
-    "module-version": FailureRule("environment", "environment", "submitter", "supplement-environment"),
-    "library-missing": FailureRule("environment", "environment", "submitter", "supplement-environment"),
-    "interpreter-missing": FailureRule("environment", "environment", "submitter", "supplement-environment"),
-    "interpreter-failed": FailureRule("environment", "environment", "submitter", "supplement-environment"),
-    "program-architecture": FailureRule("environment", "environment", "submitter", "supplement-environment"),
-    "environment-timeout": FailureRule("environment", "environment", "platform", "look-at-cluster"),
-    "device-file-missing": FailureRule("environment", "infrastructure", "platform", "look-at-cluster"),
-    "device-not-accessible": FailureRule("environment", "infrastructure", "platform", "look-at-cluster"),
-    "command-not-found": FailureRule("launch", "environment", "submitter", "fix-template"),
-    "not-executable": FailureRule("launch", "environment", "submitter", "fix-template"),
-    "start-failed": FailureRule("launch", "infrastructure", "platform", "retry"),
-    "start-refused": FailureRule("launch", "infrastructure", "platform", "look-at-cluster"),
-    START_TIMEOUT: FailureRule("launch", "infrastructure", "platform", "look-at-cluster"),
-    "oom-killed": FailureRule("application", "business", "submitter", "ask-more-memory"),
-    "supervisor-lost": FailureRule("infrastructure", "infrastructure", "platform", "retry"),
-    "node-lost": FailureRule("infrastructure", "infrastructure", "platform", "retry"),
-    "device-lost": FailureRule("infrastructure", "infrastructure", "platform", "retry"),
-}
-
-_SIGNALS = {6: "ABRT", 9: "KILL", 11: "SEGV", 15: "TERM"}
-
-
-def judge(
-    outcome: Outcome, members: list[MemberObservation], why: str | None = None, stage: str | None = None
-) -> Verdict | None:
-    """The verdict of an ended attempt, None when it succeeded.
-
-    `members` are the last observations; the first that failed speaks for the gang. `why` the control plane
-    ended it, if it did, and the `stage` of its start in which it was then.
-    """
-    if outcome in (Outcome.SUCCEEDED, Outcome.WITHDRAWN, Outcome.CANCELLED, Outcome.PREEMPTED):
+def unread_end(attempt: LiveAttempt) -> LiveMember | None:
+    """The member whose log may tell more about a failure and was not read yet."""
+    if attempt.outcome is not Outcome.FAILED:
         return None
-    if outcome is Outcome.TIMED_OUT:
-        return Verdict(
-            "policy", "time-limit", "business", "submitter", "raise-time-limit", ("time-limit",), "high"
+    cause = speaker(attempt)
+    if cause is None or cause.lines is not None:
+        return None
+    seen = cause.seen
+    exit_code, exit_signal = (
+        (cause.exit_code, cause.exit_signal) if seen is None else (seen.exit_code, seen.exit_signal)
+    )
+    return cause if exit_code or exit_signal is not None else None
+
+
+def speaker(attempt: LiveAttempt) -> LiveMember | None:
+    """The member that speaks for the gang."""
+    cause = first_failed(observations(attempt))
+    members = {member.text_id: member for member in attempt.members}
+    return None if cause is None else members.get(cause.member_id)
+
+
+def observations(attempt: LiveAttempt) -> list[MemberObservation]:
+    """What was seen of the members; after a restart, from their rows."""
+    text = render("attempt", attempt.attempt_id)
+    return [
+        m.seen
+        or MemberObservation(
+            text,
+            m.text_id,
+            MemberPhase.ENDED,
+            started_at=m.started_at,
+            ended_at=m.ended_at,
+            exit_code=m.exit_code,
+            exit_signal=m.exit_signal,
+            failure=m.failure,
         )
-    if why == START_TIMEOUT:
-        late = ENGINE_RULES[START_TIMEOUT]
-        at = (f"stage={stage or 'unknown'}",)
-        return Verdict(
-            stage or late.stage, START_TIMEOUT, late.group, late.responsible, late.action, at, "high"
-        )
-    failed = _first_failed(members)
-    if failed is None:
-        return _unknown(("no-member-observed",))
-    rule = ENGINE_RULES.get(failed.failure or "")
-    if rule is not None and failed.failure is not None:
-        said = (f"{failed.member_id}:failure={failed.failure}", *_text(failed))
-        return Verdict(rule.stage, failed.failure, rule.group, rule.responsible, rule.action, said, "high")
-    if failed.failure is not None:
-        stage = failed.failure_stage or "unknown"
-        said = (f"{failed.member_id}:failure={failed.failure}", *_text(failed))
-        return Verdict(stage, failed.failure, "unknown", "platform", "look-at-log", said, "low")
-    if outcome is Outcome.LOST:
-        seen = (f"{failed.member_id}:phase={failed.phase}",)
-        return Verdict("infrastructure", "lost", "infrastructure", "platform", "retry", seen, "medium")
-    return _by_exit(failed)
-
-
-def _by_exit(failed: MemberObservation) -> Verdict:
-    if failed.exit_signal is not None:
-        name = _SIGNALS.get(failed.exit_signal, str(failed.exit_signal))
-        evidence = (f"{failed.member_id}:signal={name}",)
-        return Verdict(
-            "application", "exit-signal", "business", "submitter", "look-at-log", evidence, "medium"
-        )
-    if failed.exit_code:
-        exited = (f"{failed.member_id}:exit={failed.exit_code}", f"{failed.member_id}:log")
-        return Verdict("application", "exit-code", "business", "submitter", "look-at-log", exited, "high")
-    return _unknown((f"{failed.member_id}:exit=unknown",))
-
-
-def _first_failed(members: list[MemberObservation]) -> MemberObservation | None:
-    bad = [m for m in members if m.failure is not None or m.exit_signal is not None or m.exit_code != 0]
-    return min(bad, key=lambda m: (m.ended_at is None, m.ended_at or 0, m.member_id), default=None)
-
-
-def _text(member: MemberObservation) -> tuple[str, ...]:
-    return (f"{member.member_id}:said={member.failure_text[:200]}",) if member.failure_text else ()
-
-
-def _unknown(evidence: tuple[str, ...]) -> Verdict:
-    return Verdict("unknown", "unknown", "unknown", "platform", "look-at-log", evidence, "low")
+        for m in attempt.members
+    ]

@@ -8,6 +8,7 @@ from steelyard.locale.catalogue import LANGUAGES, codes, has, word
 from steelyard.locale.language import choose, negotiate
 from steelyard.locale.sentences import (
     error_text,
+    pointer_text,
     problem_title,
     reason_text,
     text,
@@ -22,6 +23,7 @@ __all__ = [
     "error_text",
     "has",
     "negotiate",
+    "pointer_text",
     "problem_title",
     "reason_text",
     "text",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,6 @@ _FIELDS = (
     "holders", "wakes_on", "approximate", "params",
 )  # fmt: skip
 _MAX_HOLDERS = 5
-_POINTER = re.compile(r"(?:[^:]*:)?([a-z]+)=(.*)", re.DOTALL)
 
 
 def text(code: str, params: Params | None = None, lang: str = "en") -> str:
@@ -98,6 +96,8 @@ def verdict_text(verdict: Any, lang: str) -> str:
     sentences = [_cause(params, lang)]
     if params.get("said"):
         sentences.append(text("verdict.said", params, lang))
+    if params.get("line"):
+        sentences.append(text("verdict.printed", params, lang))
     sentences.append(text("verdict.whose", params, lang))
     action = f"verdict.action.{params['action']}"
     if catalogue.has(action):
@@ -111,12 +111,25 @@ def _cause(params: Params, lang: str) -> str:
 
 
 def _verdict(verdict: Any) -> dict[str, Any]:
-    names = ("stage", "code", "group", "responsible", "action", "confidence")
-    params: dict[str, Any] = {name: _get(verdict, name) for name in names}
+    names = ("stage", "code", "group", "responsible", "action", "confidence", "detail", "retry")
+    params: dict[str, Any] = dict(_get(verdict, "params") or {})
+    params.update((name, _get(verdict, name)) for name in names)
     for pointer in _get(verdict, "evidence") or ():
-        if matched := _POINTER.fullmatch(str(pointer)):
-            params.setdefault(matched[1], matched[2])
+        if _get(pointer, "kind") == "line":
+            params.setdefault("line", _get(pointer, "value"))
+        elif _get(pointer, "field") == "failure_text":
+            params.setdefault("said", _get(pointer, "value"))
     return params
+
+
+def pointer_text(pointer: Any, lang: str) -> str:
+    """One piece of a verdict's evidence: which counter had which value, or which line of which log."""
+    params = {name: _get(pointer, name) for name in ("field", "value", "member", "offset", "length")}
+    if _get(pointer, "kind") == "line":
+        end = (params["offset"] or 0) + (params["length"] or 0)
+        return text("verdict.pointer.line", {**params, "end": end}, lang)
+    code = "verdict.pointer.counter" if params["member"] is None else "verdict.pointer.counter-of"
+    return text(code, params, lang)
 
 
 def _get(record: Any, name: str) -> Any:

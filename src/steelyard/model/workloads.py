@@ -140,19 +140,6 @@ class MemberPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Why an attempt failed. `group` says whose problem it is; unknown is a stage of its own."""
-
-    stage: str
-    code: str
-    group: str  # scheduling | environment | business | infrastructure | unknown
-    responsible: str
-    action: str
-    evidence: tuple[str, ...]
-    confidence: str  # high | medium | low
-
-
-@dataclass(frozen=True, slots=True)
 class AttemptState:
     """An attempt as the store knows it: phase, stage times (µs, None if not reached), outcome."""
 

@@ -130,7 +130,8 @@ class _Cycle:
         if context.is_barred(shape):
             return False
         plan = context.plan(shape)
-        found = context.placer.place(plan)
+        found = context.placer.place(plan, avoid=item.avoid) if item.avoid else None
+        found = found or context.placer.place(plan)
         if found is not None:
             context.commit(plan, item, found)
             return True

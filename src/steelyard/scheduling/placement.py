@@ -7,7 +7,7 @@ flavors in the request's order, else by name; the other roles follow within the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
@@ -130,24 +130,29 @@ class Placer:
         self.cut_short = False  # the last search met the bound on nodes
         self._cursors: dict[tuple[Need, str], int] = {}
 
-    def place(self, plan: ShapePlan, fresh: bool = False) -> Plan | None:
-        """Takes places for one attempt, or changes nothing."""
+    def place(self, plan: ShapePlan, fresh: bool = False, avoid: Collection[int] = ()) -> Plan | None:
+        """Takes places for one attempt, or changes nothing. With `avoid`, on none of these nodes."""
         self.cut_short = False
         if not plan.roles or not self.ledger.fits(plan.class_asks):
             return None
         for flavor in plan.lead.flavors:
             if self.flavor_fits(plan, {flavor: plan.lead.count * plan.lead.need.amount}):
-                found = self.place_with(plan, flavor, fresh)
+                found = self.place_with(plan, flavor, fresh or bool(avoid), avoid=avoid)
                 if found is not None:
                     return found
         return None
 
     def place_with(
-        self, plan: ShapePlan, flavor: str, fresh: bool = False, check_quota: bool = True
+        self,
+        plan: ShapePlan,
+        flavor: str,
+        fresh: bool = False,
+        check_quota: bool = True,
+        avoid: Collection[int] = (),
     ) -> Plan | None:
         """Takes places with the lead role on one flavor."""
         moved: dict[tuple[Need, str], int] | None = None if fresh else {}
-        members = self._gang(plan, flavor, moved)
+        members = self._gang(plan, flavor, moved, avoid)
         if members is None:
             return None
         used = flavor_amounts(members)
@@ -162,7 +167,11 @@ class Placer:
         return self.ledger.fits(flavor_asks(self.ledger.trees, plan, used))
 
     def _gang(
-        self, plan: ShapePlan, lead_flavor: str, moved: dict[tuple[Need, str], int] | None
+        self,
+        plan: ShapePlan,
+        lead_flavor: str,
+        moved: dict[tuple[Need, str], int] | None,
+        avoid: Collection[int],
     ) -> tuple[MemberPlan, ...] | None:
         """`moved` takes the cursors to keep if the gang is placed; None in a simulation."""
         cluster = self.board.flavors[lead_flavor].cluster
@@ -170,7 +179,7 @@ class Placer:
         for role in plan.roles:
             flavors = (lead_flavor,) if role is plan.lead else self.within(role, cluster)
             for flavor in flavors:
-                placed = self.role(role, flavor, cluster, moved, not taken)
+                placed = self.role(role, flavor, cluster, moved, not taken, avoid)
                 if placed is not None:
                     taken[role.index] = placed
                     break
@@ -191,6 +200,7 @@ class Placer:
         cluster: str,
         moved: dict[tuple[Need, str], int] | None = None,
         first: bool = False,
+        avoid: Collection[int] = (),
     ) -> list[MemberPlan] | None:
         """Takes places for all members of one role, or for none. `first`: nothing of the gang is taken."""
         need, board = role.need, self.board
@@ -206,7 +216,9 @@ class Placer:
             if looks > self.max_nodes + role.count:
                 self.cut_short = True
                 break
-            allocations = board.take_member(order[at], need, flavor)
+            allocations = None
+            if order[at] not in avoid:
+                allocations = board.take_member(order[at], need, flavor)
             if allocations is None:
                 at += 1
                 continue

@@ -101,6 +101,7 @@ class PendingItem:
     submitted: int
     eligible_at: int = 0
     not_before: int = 0  # back-off: not looked at earlier
+    avoid: tuple[int, ...] = ()  # nodes to be met again only where no other will do
 
 
 @dataclass(frozen=True, slots=True)

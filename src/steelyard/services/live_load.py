@@ -38,6 +38,7 @@ from steelyard.store.database import View
 _spec = msgspec.json.Decoder(WorkloadSpec).decode
 _shape = msgspec.json.Decoder(Shape).decode
 _hold = msgspec.json.Decoder(HoldView).decode
+_nodes = msgspec.json.Decoder(tuple[int, ...]).decode
 
 
 def load_state(connection: View) -> LiveState:
@@ -54,12 +55,10 @@ def load_state(connection: View) -> LiveState:
         state.holds[row.attempt_id] = replace(_hold(row.plan_json), alive=alive)
     for tree, usage in rows.usage_counters(connection).items():
         state.usage[tree] = usage
+    load_releases_into(state, connection)
     return state
 
-    load_releases_into(state, connection)
 
-def load_policy_into(state: LiveState, connection: View) -> None:
-    """Trees, policy and cluster views, anew."""
 def load_releases_into(state: LiveState, connection: View) -> None:
     """Unproven releases that are open, with what they keep in quarantine."""
     for row in releases.open_releases(connection):
@@ -88,23 +87,25 @@ def live_release(row: Any) -> LiveRelease:
     )
 
 
+def load_policy_into(state: LiveState, connection: View) -> None:
+    """Trees, policy and cluster views, anew."""
     state.policy = load_policy(connection)
     state.trees = dict(quota_trees(connection))
+    state.release_within = _release_within(rows.declared_current(connection, "Cluster"))
     state.clusters = {
         row.cluster: ClusterView(row.cluster, row.as_of, row.reachable)
-    state.release_within = _release_within(rows.declared_current(connection, "Cluster"))
         for row in rows.observations(connection)
     }
 
 
-def load_devices_into(state: LiveState, connection: View) -> None:
-    """Nodes and devices with what is held and quarantined of them."""
 def _release_within(clusters: dict[str, str]) -> dict[str, int]:
     specs = {name: msgspec.json.decode(body) for name, body in clusters.items()}
     given = {name: spec["releaseWithin"] for name, spec in specs.items() if "releaseWithin" in spec}
     return {name: parse_duration(value) for name, value in given.items()}
 
 
+def load_devices_into(state: LiveState, connection: View) -> None:
+    """Nodes and devices with what is held and quarantined of them."""
     for row in rows.nodes(connection):
         labels = msgspec.json.decode(row.labels_json, type=dict[str, str])
         state.nodes[row.id] = LiveNode(
@@ -197,6 +198,11 @@ def load_members(connection: View) -> dict[int, list[LiveMember]]:
     return members
 
 
+def read_avoided(text: str | None) -> tuple[int, ...]:
+    """The nodes that an attempt is to avoid, as its row has them."""
+    return _nodes(text) if text else ()
+
+
 def live_attempt(row: Any, members: list[LiveMember]) -> LiveAttempt:
     """A row of `store.live` as a live attempt."""
     shape = _shape(row.body_json)
@@ -235,6 +241,7 @@ def live_attempt(row: Any, members: list[LiveMember]) -> LiveAttempt:
         None if row.attempt_outcome is None else Outcome(row.attempt_outcome),
         members,
         charges_of(row.queue, shape.org_path[0], allocations) if allocations else (),
+        read_avoided(row.avoid_json),
     )
 
 

@@ -10,6 +10,7 @@ from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.resources import Availability, DeviceClass, ShareKind
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
 from steelyard.scheduling import Charge, PendingItem, RunningView
+from steelyard.services.failure_log import Line
 
 
 @dataclass(slots=True)
@@ -57,6 +58,7 @@ class LiveMember:
     exit_signal: int | None = None
     failure: str | None = None
     endpoint: str | None = None
+    lines: tuple[Line, ...] | None = None  # what its log says about its end; None: not read
 
 
 @dataclass(slots=True)
@@ -93,6 +95,7 @@ class LiveAttempt:
     outcome: Outcome | None = None  # set when every member has ended
     members: list[LiveMember] = field(default_factory=list)
     charges: tuple[Charge, ...] = ()
+    avoid: tuple[int, ...] = ()  # nodes on which attempts before it failed, through no fault of their own
     started_once: bool = False  # the start was handed to the agent in this life of the loop
     command_at: int = 0  # when the engine was last told something about it
     probe_at: int = 0
@@ -111,7 +114,10 @@ class LiveAttempt:
     def item(self) -> PendingItem:
         """As the scheduler sees it while it waits."""
         eligible = self.times.get("eligible") or self.submitted_at
-        return PendingItem(self.workload_id, self.attempt_id, self.submitted_at, eligible, self.not_before)
+        return PendingItem(
+            self.workload_id, self.attempt_id, self.submitted_at, eligible, self.not_before,
+            avoid=self.avoid,
+        )
 
     def running_view(self) -> RunningView:
         """As the scheduler sees it while it holds devices."""
@@ -146,17 +152,6 @@ class LiveAttempt:
 
 
 @dataclass(slots=True)
-class LiveDevice:
-    """A device with what is held of it."""
-
-    id: int
-    node_id: int
-    cluster: str
-    uid: str
-    device_class: DeviceClass
-    family: str
-    model: str
-@dataclass(slots=True)
 class LiveRelease:
     """A release that was not proven, while what it holds is in quarantine. Its attempt is live no more."""
 
@@ -180,6 +175,17 @@ class LiveRelease:
     told_at: int = 0  # when the engines were told to fence
 
 
+@dataclass(slots=True)
+class LiveDevice:
+    """A device with what is held of it."""
+
+    id: int
+    node_id: int
+    cluster: str
+    uid: str
+    device_class: DeviceClass
+    family: str
+    model: str
     capacity: int
     memory: int | None
     availability: Availability

@@ -77,6 +77,7 @@ class _Leaf(msgspec.Struct):
 
 _leaf = msgspec.json.Decoder(_Leaf).decode
 _decided = msgspec.json.Decoder(_Decided).decode
+_nodes = msgspec.json.Decoder(tuple[int, ...]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +274,9 @@ def _shape_bodies(view: View, live: Iterable[rows.PastRow]) -> dict[int, str]:
 def _waits(row: rows.PastRow, known: _Known, attempt: rows.PastRow, shape: Shape) -> _Waits:
     eligible = attempt.eligible if known.eligible is None else known.eligible
     return shape, PendingItem(
-        row.id, attempt.id, row.submitted_at, eligible or row.submitted_at, attempt.not_before or 0
-    )
+        row.id, attempt.id, row.submitted_at, eligible or row.submitted_at, attempt.not_before or 0,
+        avoid=_nodes(attempt.avoid_json) if attempt.avoid_json else (),
+    )  # fmt: skip
 
 
 def _runs(

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from steelyard.engines.port import MemberObservation
 from steelyard.model.failures import Confidence, Group, Other, Pointer, Stage, Verdict
@@ -78,6 +81,11 @@ def judge(ending: Ending, catalogue: Catalogue | None = None) -> Verdict | None:
     return _verdict(found, ending, rules)
 
 
+def withdrawn_json() -> str:
+    """The verdict on a workload that left while it waited, as its row has it."""
+    return msgspec.json.encode(judge(Ending(Outcome.WITHDRAWN))).decode()
+
+
 def judge_refusal(reasons: Sequence[Reason]) -> Verdict | None:
     """The verdict of a request that was turned away; None where no reason is left to tell."""
     rules = load_catalogue()
@@ -93,6 +101,37 @@ def judge_refusal(reasons: Sequence[Reason]) -> Verdict | None:
     return None
 
 
+def failure_columns(verdict: Verdict | None) -> dict[str, str | None]:
+    """What an attempt's row says of a verdict that is a failure: failures are grouped by it."""
+    failure = verdict if verdict is not None and verdict.is_failure else None
+    return {
+        "failure_signature": None if failure is None else failure.signature,
+        "failure_stage": None if failure is None else str(failure.stage),
+        "failure_group": None if failure is None else str(failure.group),
+    }
+
+
+def leaf_view(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as it stands in a leaf: pointers and digests, and none of the program's own words."""
+    view = {
+        name: str(getattr(verdict, name))
+        for name in (
+            "stage", "code", "group", "responsible", "action", "retry", "confidence", "rule", "catalogue",
+            "signature",
+        )
+    }  # fmt: skip
+    return {**view, "evidence": [_leaf_pointer(pointer) for pointer in verdict.evidence]}
+
+
+def _leaf_pointer(pointer: Pointer) -> dict[str, str | int | None]:
+    shown: dict[str, str | int | None] = {
+        "kind": pointer.kind, "field": pointer.field, "member": pointer.member,
+    }  # fmt: skip
+    if pointer.kind == "line":
+        return {**shown, "offset": pointer.offset, "length": pointer.length, "digest": pointer.digest}
+    return shown if pointer.field == "failure_text" else {**shown, "value": pointer.value}
+
+
 def first_failed(members: Sequence[MemberObservation]) -> MemberObservation | None:
     """The member that speaks for the gang; one that was told to stop only where no other failed."""
     bad = [m for m in members if m.failure is not None or m.exit_signal is not None or m.exit_code != 0]
@@ -106,7 +145,8 @@ def _candidates(ending: Ending, rules: Catalogue) -> list[_Candidate]:
     cause = first_failed(ending.members)
     own = [m for m in ending.members if m.failure is not None and (m is cause or not m.stop_requested)]
     found += [_engine(member, rules) for member in own]
-    if cause is not None:
+    ours = bool(found) and cause is not None and (cause.stop_requested or cause.timed_out)
+    if cause is not None and not ours:  # how it ended once it was told to says nothing about it
         found += _counters(cause, rules)
         found += _printed(cause, (ending.lines or {}).get(cause.member_id, ()), rules)
     if ending.outcome is Outcome.LOST:

@@ -14,6 +14,7 @@ from steelyard.model.errors import ConflictError
 from steelyard.model.ids import IdSource, render
 from steelyard.model.lifecycle import Outcome, Phase, check_transition
 from steelyard.services.submission import add_attempt
+from steelyard.services.verdicts import withdrawn_json
 from steelyard.store import tables as t
 from steelyard.store.scoped import Record
 from steelyard.store.statements import Row
@@ -34,7 +35,7 @@ def _leaf(
     *,
     reason_code: str | None = None,
     origin: Origin | None = None,
-    extra: dict[str, str | int | None] | None = None,
+    extra: dict[str, Any] | None = None,
 ) -> None:
     draft = LeafDraft(
         action=action,
@@ -81,6 +82,7 @@ def withdraw_unit(
         outcome=Outcome.WITHDRAWN.value,
         ended=now,
         release_confirmed=now,
+        verdict_json=withdrawn_json(),
     )
     for wait in waits:
         unit.insert(t.wait_slice, **wait)
@@ -95,6 +97,22 @@ def cancel_unit(actor: ActorRef, row: Record, now: int, origin: Origin | None = 
     carrier = _change(unit, row, cancel_requested_at=now, cancel_reason=Outcome.CANCELLED.value)
     _leaf(unit, row, carrier, "workload.cancel-requested", origin=origin)
     return unit
+
+
+def activate(unit: Unit, row: Record, now: int, origin: Origin | None = None) -> None:
+    """A workload that stood by is wanted: its place is its own from now on."""
+    carrier = _change(unit, row, activated_at=now)
+    _leaf(unit, row, carrier, "workload.activate", origin=origin)
+
+
+def note_scale(unit: Unit, row: Record, said: dict[str, Any], origin: Origin | None = None) -> None:
+    """What became of a service, on its first workload: in that one's leaf where the unit has one of it."""
+    name = render("workload", row["id"])
+    for draft, _, _ in unit.drafts:
+        if draft.object_id == name:
+            draft.extra = {**(draft.extra or {}), "scale": said}
+            return
+    _leaf(unit, row, _change(unit, row), "workload.scale", origin=origin, extra=said)
 
 
 def retry_unit(ids: IdSource, actor: ActorRef, row: Record, now: int, origin: Origin | None = None) -> Unit:

@@ -33,6 +33,7 @@ def _attempts() -> Select[Any]:
         a.stopping,
         a.ended,
         a.not_before,
+        a.avoid_json,
         a.stop_reason,
         a.policy_version.label("attempt_policy"),
         a.version.label("attempt_version"),

@@ -91,7 +91,7 @@ def workloads(connection: Connection, since: int) -> list[PastRow]:
     w = t.workload.c
     query = select(
         w.id, w.name, w.queue, w.project, w.priority, w.shape_id, w.spec_json, w.phase, w.attempt,
-        w.submitted_at, w.head_seq,
+        w.submitted_at, w.head_seq, w.guaranteed, w.standby, w.activated_at,
     ).where(or_(w.phase != "finished", w.head_seq >= since))  # fmt: skip
     return list(connection.execute(query.order_by(w.id)))
 
@@ -102,7 +102,9 @@ def attempts(connection: Connection, numbers: Collection[tuple[int, int]]) -> di
     a = t.attempt.c
     found: dict[int, PastRow] = {}
     for chunk in chunks(sorted(wanted)):
-        query: Select[Any] = select(a.id, a.workload_id, a.number, a.eligible, a.not_before, a.placed)
+        query: Select[Any] = select(
+            a.id, a.workload_id, a.number, a.eligible, a.not_before, a.avoid_json, a.placed
+        )
         for row in connection.execute(query.where(a.workload_id.in_(chunk))):
             if wanted[row.workload_id] == row.number:
                 found[row.workload_id] = row

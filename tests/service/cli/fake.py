@@ -28,7 +28,17 @@ REASON: dict[str, Any] = {
 PRIORITY_REASON = {**REASON, "code": "priority", "owner": None, "holders": [], "wakes_on": []}
 VERDICT: dict[str, Any] = {
     "stage": "application", "code": "exit-code", "group": "business", "responsible": "submitter",
-    "action": "look-at-log", "evidence": ["mb_1:exit=3"], "confidence": "high", "text": "server's own",
+    "action": "look-at-log", "confidence": "high", "text": "server's own",
+    "evidence": [
+        {"kind": "line", "field": "log", "value": "giving up", "member": "mb_1", "offset": 120, "length": 9,
+         "digest": "00" * 32},
+        {"kind": "counter", "field": "exit_code", "value": 3, "member": "mb_1", "offset": None,
+         "length": None, "digest": None},
+    ],
+    "params": {"exit": 3}, "detail": None, "retry": "do-not-retry", "rule": "application.exit-code",
+    "catalogue": "1-abc", "signature": "0123456789abcdef",
+    "others": [{"rule": "line.network", "stage": "environment", "code": "network-unreachable",
+                "confidence": "medium"}],
 }  # fmt: skip
 ROW: dict[str, Any] = {
     "id": "wl_1", "name": "train-1", "namespace": "lab", "project": "alpha", "team": "red",
@@ -144,6 +154,21 @@ LEAVES = {
 }  # fmt: skip
 CHECKPOINT = {"size": 5, "root": "x", "note": "steelyard.local/1\n5\nx\n", "short_code": "5-AAAA",
               "key": {"name": "k", "vkey": "v", "fingerprint": "f0f0"}}  # fmt: skip
+UNPROVEN: dict[str, Any] = {
+    "id": "rl_1", "attempt": "at_2", "workload": "wl_2", "name": "old", "namespace": "red-dev",
+    "project": "alpha", "number": 1, "clusters": ["sim"], "state": "quarantined", "quarantined_at": T0,
+    "reasons": [{"code": "release.probe-occupied", "signal": "probe", "check": "mounts", "number": 1}],
+    "seen": {"at": T0, "checks": [["mounts", "remains", 1]], "left": 2,
+             "residue": ["mount /data/x", "process 7"]},
+    "held": [{"device": "dv_1", "uid": "gpu-0", "cluster": "sim", "class": "gpu", "quantity": 2000}],
+    "asked": None, "fenced_at": T0, "closed_at": None, "closed_by": None, "receipt": None, "version": 3,
+    "answer": {"asked": "fence", "by": "ann", "reason": "stuck", "at": T0, "code": "release.fenced",
+               "done": {"processes": 2}},
+}  # fmt: skip
+PROVEN: dict[str, Any] = {
+    **UNPROVEN, "state": "proven", "closed_at": T0 + SECOND, "closed_by": "ann",
+    "answer": {**UNPROVEN["answer"], "code": "release.proven"},
+}  # fmt: skip
 CYCLE = {"id": "cy_1", "at": T0, "log_size": 9, "policy_version": 1, "counts": {"placements": 1}}
 DOCTOR = {"checks": [
     {"id": "database", "ok": True, "code": "database-answers", "text": "?",
@@ -257,11 +282,15 @@ def installed() -> Fake:
         "GET /v1/tokens": page(TOKEN),
         "POST /v1/tokens": {**TOKEN, "token": "sy_once"},
         "DELETE /v1/tokens/cr_1": httpx.Response(204),
+        "GET /v1/releases": page(UNPROVEN),
+        "GET /v1/releases/rl_1": PROVEN,
+        "POST /v1/releases/rl_1/confirm": UNPROVEN,
+        "POST /v1/releases/rl_1/fence": UNPROVEN,
         "GET /v1/doctor": DOCTOR,
         "GET /v1/version": {"version": "0.1.0", "install_id": "in_1", "languages": ["en", "zh"]},
     }.items():  # fmt: skip
         fake.on(route, answer)
-    for verb in ("cancel", "retry", "hold", "release"):
+    for verb in ("cancel", "retry", "hold", "release", "scale"):
         fake.on(f"POST /v1/workloads/wl_1/{verb}", WAITING)
     fake.on("GET /v1/workloads/wl_1/logs", log(b"step 1\n"), log(b"", 7))
     return fake

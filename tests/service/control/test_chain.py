@@ -64,7 +64,7 @@ def test_cancelling_a_running_workload_stops_it_and_frees_its_devices(house: Hou
     house.cancel(workload)
     house.run_dry()
     page = house.show(workload)
-    assert (page["outcome"], page["verdict"]) == ("cancelled", None)
+    assert (page["outcome"], page["verdict"]["stage"], page["verdict"]["group"]) == ("cancelled", "cancelled", "none")
     assert page["attempts"][-1]["receipt"]["state"] == "confirmed"
 
 
@@ -74,7 +74,7 @@ def test_an_applications_own_exit_is_told_from_the_platforms_failures(house: Hou
     house.run_dry()
     verdict = house.show(workload)["verdict"]
     assert (verdict["stage"], verdict["code"], verdict["group"]) == ("application", "exit-code", "business")
-    assert "exit=3" in verdict["evidence"][0]
+    assert (verdict["evidence"][0]["field"], verdict["evidence"][0]["value"]) == ("exit_code", 3)
 
 
 def test_a_loop_that_dies_and_a_new_one_lose_nothing_and_start_nothing_twice(house: House) -> None:

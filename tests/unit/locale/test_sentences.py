@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from steelyard.locale import error_text, problem_title, reason_text, text, verdict_text, word
+from steelyard.locale import error_text, pointer_text, problem_title, reason_text, text, verdict_text, word
 from steelyard.model.reasons import Holder, Reason, ReasonCode
-from steelyard.model.workloads import Verdict
+from steelyard.model.failures import Pointer, Verdict
 
 QUOTA = Reason(
     ReasonCode.WAITING_FOR_QUOTA, "quota", "project", "project/alpha", "gpu", None, 4000, 3000, 2000, 1000,
@@ -78,8 +78,11 @@ def test_a_reason_of_a_newer_server_is_shown_by_its_code() -> None:
 
 
 def test_a_verdict_says_what_happened_whose_it_is_and_what_to_do() -> None:
-    pointers = ("mb_1:exit=3", "mb_1:log")
-    verdict = Verdict("application", "exit-code", "business", "submitter", "look-at-log", pointers, "high")
+    pointers = (Pointer("counter", "exit_code", 3, "mb_1"),)
+    verdict = Verdict(
+        "application", "exit-code", "business", "submitter", "look-at-log", pointers, "certain",
+        params={"exit": 3},
+    )  # fmt: skip
     assert verdict_text(verdict, "en") == (
         "The program ended by itself with exit code 3. Stage: the program itself; cause: the program "
         "(certain); to be looked at by the submitter. Look at its log with `steelyard logs`."
@@ -90,9 +93,21 @@ def test_a_verdict_says_what_happened_whose_it_is_and_what_to_do() -> None:
 def test_a_verdict_repeats_what_the_engine_said() -> None:
     verdict = Verdict(
         "environment", "module-missing", "environment", "submitter", "supplement-environment",
-        ("mb_1:failure=module-missing", "mb_1:said=no module torch=2"), "high",
+        (Pointer("counter", "failure_text", "no module torch=2", "mb_1"),), "high",
     )  # fmt: skip
     assert "It said: no module torch=2." in verdict_text(verdict, "en")
+
+
+def test_a_verdict_says_where_it_rests_on_the_programs_own_words() -> None:
+    line = Pointer("line", "log", "ModuleNotFoundError: No module named 'x'", "mb_1", 120, 40, "00" * 32)
+    verdict = Verdict(
+        "environment", "module-missing", "environment", "submitter", "supplement-environment", (line,), "medium"
+    )
+    assert "what the program printed itself: “ModuleNotFoundError" in verdict_text(verdict, "en")
+    assert "依据为程序自身的输出" in verdict_text(verdict, "zh")
+    assert pointer_text(line, "en") == (
+        "log of mb_1, bytes 120 to 160: ModuleNotFoundError: No module named 'x'"
+    )
 
 
 def test_an_unknown_failure_code_is_shown() -> None:

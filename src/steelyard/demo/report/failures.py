@@ -57,16 +57,14 @@ def _row(view: Json, attempt: Json, say: Speech) -> Cells:
         el("span", say.word("group", verdict["group"]), cls="tight"),
         el("span", say.word("responsible", verdict["responsible"]), cls="tight"),
         el("span", say.verdict(verdict), cls="told"),
-        _pointers(verdict["evidence"]),
+        _pointers(verdict["evidence"], say),
     )
 
 
-def _pointers(evidence: Sequence[str]) -> Markup:
-    """`member:signal`, the member once; what was said stands in the sentence already."""
-    parts = [pointer.partition(":") for pointer in evidence]
-    members = dict.fromkeys(member for member, colon, _ in parts if colon)
-    signals = [signal or member for member, _, signal in parts if not signal.startswith("said=")]
-    return el("div", [el("div", el("code", part, cls="tight")) for part in (*members, *signals)])
+def _pointers(evidence: Sequence[Json], say: Speech) -> Markup:
+    """Each counter and line; what the engine said stands in the sentence already."""
+    shown = [say.pointer(pointer) for pointer in evidence if pointer["field"] != "failure_text"]
+    return el("div", [el("div", el("code", part, cls="tight")) for part in shown])
 
 
 def receipts(facts: Facts, say: Speech) -> Markup:
@@ -111,7 +109,7 @@ def _receipt(view: Json, attempt: Json, say: Speech) -> Cells:
 def _looked(checks: Sequence[Sequence[str]], say: Speech) -> str:
     """What was looked at, grouped by what was seen."""
     groups: dict[str, list[str]] = {}
-    for what, seen in checks:
+    for what, seen, *_ in checks:
         groups.setdefault(seen, []).append(say.word("look", what))
     return "; ".join(
         f"{say.word('seen', seen)}: {say('comma').join(names)}" for seen, names in groups.items()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steelyard.demo.expect import Param, Said
-from steelyard.locale import reason_text, text, verdict_text, word
+from steelyard.locale import pointer_text, reason_text, text, verdict_text, word
 from steelyard.model.units import SECOND, format_duration, format_quantity
 
 _TENTHS = 10
@@ -37,6 +37,10 @@ class Speech:
     def reason(self, reason: Mapping[str, Any]) -> str:
         """A reason with its numbers and holders."""
         return reason_text(reason, self.lang)
+
+    def pointer(self, pointer: Mapping[str, Any]) -> str:
+        """A piece of a verdict's evidence."""
+        return pointer_text(pointer, self.lang)
 
     def verdict(self, verdict: Mapping[str, Any]) -> str:
         """Why an attempt failed, whose matter it is, what to do."""
