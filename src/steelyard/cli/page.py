@@ -114,7 +114,19 @@ def _receipt(session: Session, receipt: Mapping[str, Any]) -> None:
         mark = "✓" if seen in _AGREES else "?" if seen in (None, "unknown") else "✗"
         signals.append(f"{mark} {session.word('signal', name)}: {session.word('seen', seen)}")
     session.line("    " + "  ".join(signals))
-    for what, seen in receipt.get("checks") or ():
+    cleared = sorted((receipt.get("counts") or {}).items())
+    if counts := [f"{session.word('cleared', what)} {number}" for what, number in cleared]:
+        session.line("    " + session.text("cli.show.cleared", what=", ".join(counts)))
+    for what, seen, *_ in receipt.get("checks") or ():
+    if attempt.get("unproven"):
+        unproven = attempt["unproven"]
+        state = session.word("release-state", unproven["state"])
+        shown = {"id": unproven["id"], "state": state, "at": unproven["quarantined_at"]}
+        session.line("  " + session.text("cli.show.unproven", **shown))
+    for holder in attempt.get("next_holders") or ():
+        who = holder["name"] or session.text("cli.explain.hidden")
+        shown = {"device": holder["uid"], "who": who, "at": holder["placed_at"]}
+        session.line("  " + session.text("cli.show.next-holder", **shown))
         session.line(f"    {session.word('probe', str(what))}: {session.word('seen', str(seen))}")
     for left in receipt.get("residue") or ():
         session.line("    " + session.text("cli.show.residue", what=str(left)))

@@ -31,6 +31,10 @@ SECTIONS: dict[str, dict[str, str]] = {
         "queues": f"{_CLI}.resources:queues",
         "quotas": f"{_CLI}.resources:quotas",
     },
+        "release list": f"{_CLI}.releases:list_releases",
+        "release show": f"{_CLI}.releases:show",
+        "release confirm": f"{_CLI}.releases:confirm",
+        "release fence": f"{_CLI}.releases:fence",
     "objects": {
         "apply": f"{_CLI}.objects:apply",
         "diff": f"{_CLI}.objects:diff",

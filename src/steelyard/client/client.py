@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 from steelyard.client.errors import ApiError, NotReachableError, WaitTimeoutError
 from steelyard.client.execution import Execution, open_execution
-from steelyard.client.requests import PAGE, Requests
+from steelyard.client.releases import ReleaseRequests
+from steelyard.client.requests import PAGE
 from steelyard.client.transport import parsed
 from steelyard.client.views import ApplyResult, Json, LogChunk, WorkloadRow, WorkloadView
 from steelyard.model.execution import TerminalSize
@@ -22,7 +23,7 @@ AUDIT_SECONDS = 1800.0
 BULK = 500
 
 
-class Client(Requests):
+class Client(ReleaseRequests):
     """A server as a program sees it. Usable as a context manager; not shared between threads.
 
     Methods raise `ApiError` for a problem the server answered with and `NotReachableError` where there
@@ -170,6 +171,11 @@ class Client(Requests):
     def retry(self, workload_id: str, *, version: int | None = None) -> WorkloadView:
         """Lets a finished workload try again."""
         return self._act(workload_id, "retry", version)
+
+    def scale(self, workload_id: str, replicas: int, *, version: int | None = None) -> WorkloadView:
+        """Asks for another number of replicas of a service."""
+        path = f"/v1/workloads/{_part(workload_id)}/scale"
+        return cast(WorkloadView, self._post(path, {"replicas": replicas}, version=version))
 
     def hold(self, workload_id: str, *, version: int | None = None) -> WorkloadView:
         """Takes a waiting workload out of the queue."""

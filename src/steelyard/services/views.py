@@ -18,12 +18,16 @@ from steelyard.model.orghistory import OrgHistory
 from steelyard.model.workloads import Shape
 from steelyard.services.reasons import reason_view, waiting_reasons
 from steelyard.services.shapes import read_shape
+from steelyard.services.releases import outline, people_of
 from steelyard.store import workloads as repository
+from steelyard.store import releases
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
 
 Json = dict[str, Any]
 _WAITING = (Phase.HELD, Phase.QUEUED, Phase.RESERVED)
+#: Of so many attempts, the newest ones, and devices of each it is shown who came next.
+MAX_FOLLOWED, MAX_HOLDERS = 3, 8
 _shape_of = lru_cache(maxsize=4096)(read_shape)
 
 
@@ -93,7 +97,7 @@ def workload_view(connection: View, scope: Scope, row: Record, history: OrgHisto
     shape_row = repository.open_reasons(connection, [row["shape_id"]]).get(row["shape_id"])
     hold = repository.hold_of(connection, row["attempt_id"]) if row["phase"] == Phase.RESERVED else None
     reasons = waiting_reasons(row, shape_row, scope, now, hold)
-    shown = attempt_views(connection, attempts, now)
+    shown = attempt_views(connection, scope, attempts, now)
     verdicts = [attempt["verdict"] for attempt in shown if attempt["verdict"] is not None]
     ahead = None
     if row["phase"] == Phase.QUEUED:
@@ -114,7 +118,7 @@ def workload_view(connection: View, scope: Scope, row: Record, history: OrgHisto
     }
 
 
-def attempt_views(connection: View, attempts: list[Record], now: int) -> list[Json]:
+def attempt_views(connection: View, scope: Scope, attempts: list[Record], now: int) -> list[Json]:
     """Attempts with stage times, tiles, waits, members, devices and the receipt of the release."""
     ids = [attempt["id"] for attempt in attempts]
     members = _by(repository.members_of(connection, ids), "attempt_id")
@@ -126,6 +130,8 @@ def attempt_views(connection: View, attempts: list[Record], now: int) -> list[Js
         times = {stage: attempt[stage] for stage in STAGE_TIMES}
         shown.append(
             {
+    unproven = releases.unproven_of(connection, ids)
+    newest = set(ids[-MAX_FOLLOWED:])
                 "id": render("attempt", attempt["id"]),
                 "number": attempt["number"],
                 "phase": attempt["phase"],
@@ -145,7 +151,16 @@ def attempt_views(connection: View, attempts: list[Record], now: int) -> list[Js
                     _member(member, devices.get(member["id"], []))
                     for member in members.get(attempt["id"], ())
                 ],
-                "receipt": _receipt(receipts.get(attempt["id"])),
+                "receipt": _receipt(receipts.get(attempt["id"]), attempt),
+                "next_holders": next_holders(
+                    connection,
+                    scope,
+                    attempt,
+                    [a for m in members.get(attempt["id"], ()) for a in devices.get(m["id"], ())],
+                )
+                if attempt["id"] in newest
+                else [],
+                "unproven": _unproven(connection, unproven.get(attempt["id"])),
                 "verdict": msgspec.json.decode(attempt["verdict_json"]) if attempt["verdict_json"] else None,
                 "policy_version": attempt["policy_version"],
                 "cycle": render("cycle", attempt["cycle_id"]) if attempt["cycle_id"] is not None else None,
@@ -204,6 +219,9 @@ def _receipt(row: Record | None) -> Json | None:
         "residue": msgspec.json.decode(row["residue_json"]),
     }
 
+        "requested_at": attempt["stopping"],
+        "ended_at": attempt["ended"],
+        "probed_at": row["probed_at"],
 
 def _evictions(connection: View, scope: Scope, workload_id: int) -> list[Json]:
     rows = repository.evictions_of(connection, workload_id)
@@ -213,6 +231,36 @@ def _evictions(connection: View, scope: Scope, workload_id: int) -> list[Json]:
         preemptor = seen.get(row["preemptor_id"])
         shown.append(
             {
+def _unproven(connection: View, row: Record | None) -> Json | None:
+    """What became of a release that was not proven at once."""
+    if row is None:
+        return None
+    return outline(row, repository.account_names(connection, people_of(row)))
+
+
+def next_holders(connection: View, scope: Scope, attempt: Record, allocations: list[Record]) -> list[Json]:
+    """For each device that was given back: who was placed on it next, and when that one started."""
+    confirmed = attempt["release_confirmed"]
+    devices = {item["device_id"]: item["uid"] for item in allocations if item["device_id"] is not None}
+    shown = []
+    for device_id, uid in sorted(devices.items())[:MAX_HOLDERS] if confirmed is not None else ():
+        found = releases.next_holder(connection, scope, device_id, confirmed)
+        if found is not None:
+            known = found["attempt_id"] is not None
+            shown.append(
+                {
+                    "device": render("device", device_id),
+                    "uid": uid,
+                    "attempt": render("attempt", found["attempt_id"]) if known else None,
+                    "workload": render("workload", found["workload_id"]) if known else None,
+                    "name": found["name"],
+                    "placed_at": found["t0"],
+                    "started_at": found["started"],
+                }
+            )
+    return shown
+
+
                 "attempt": render("attempt", row["attempt_id"]),
                 "preemptor": render("workload", row["preemptor_id"]) if preemptor else None,
                 "preemptor_name": preemptor["name"] if preemptor else None,

@@ -26,6 +26,7 @@ WHOLE = [200, 200, 403, 403, 403, 403]
 NO_TOKEN = "cr_0000000000000"
 NO_WORKLOAD = "wl_0000000000000"
 NO_CYCLE = "cy_0000000000000"
+NO_RELEASE = "rl_0000000000000"
 JOB = {
     "kind": "Workload",
     "metadata": {"name": "walk", "namespace": "vision-dev"},
@@ -86,6 +87,15 @@ TABLE: list[Row] = [
         "GET /v1/devices/{device_id:path}",
         f"/v1/devices/{NO_WORKLOAD.replace('wl', 'dv')}",
         None,
+    ("GET /v1/releases", "/v1/releases", None, ALL),
+    *[
+        (f"{method} /v1/releases/{{release_id}}{rest}", f"/v1/releases/{NO_RELEASE}{rest}", body, [404] * 6)
+        for method, rest, body in (
+            ("GET", "", None),
+            ("POST", "/confirm", {"force": True, "reason": "x"}),
+            ("POST", "/fence", {"reason": "x"}),
+        )
+    ],
         [404, 404, 404, 404, 404, 403],
     ),
     ("GET /v1/queues", "/v1/queues", None, BOUND),
