@@ -28,6 +28,7 @@ from steelyard.console.door import Door
 from steelyard.control.collector import tune
 from steelyard.control.loop import ControlLoop
 from steelyard.engines.local.engine import LocalEngine
+from steelyard.engines.local.isolation import wish_of
 from steelyard.engines.port import Engine
 from steelyard.engines.simulated import SimulatedEngine, parse_simulation
 from steelyard.locale import text
@@ -189,6 +190,7 @@ def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) 
             now=store.now,
             reserve_cpu=parse_quantity("cpu", reserve.get("cpu", 0)),
             reserve_memory=parse_quantity("memory", reserve.get("memory", 0)),
+            isolation=wish_of(spec.get("isolation")),
         )
     if kind == "simulated":
         (folder / "simulated").mkdir(mode=0o700, exist_ok=True)
@@ -337,6 +339,6 @@ def _say_welcome(house: House, host: str, port: int, lang: str) -> None:
     path = house.folder / PASSWORD_FILE
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w") as out:
-        out.write(password + "\n")
+        out.write(f"{password}\n{text('first-password-file', {}, lang)}\n")
     print(text("first-start", {"user": "admin", "password": password, "path": str(path)}, lang), flush=True)
     sys.stdout.flush()

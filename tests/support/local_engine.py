@@ -12,6 +12,7 @@ from typing import Any
 
 from steelyard.engines.local import procfs
 from steelyard.engines.local.engine import LocalEngine
+from steelyard.engines.local.isolation import NONE, Wish
 from steelyard.engines.port import AttemptStart, MemberObservation, MemberPhase, MemberStart
 
 #: Tests that run at the same time look for the marks of their own processes only.
@@ -24,8 +25,10 @@ def now() -> int:
 
 
 def make_local_engine(tmp_path: Path, *, install_id: str = INSTALL, **options: Any) -> LocalEngine:
-    """An engine on `tmp_path/data`. Its runner ends by itself soon after it is of no use any more."""
+    """An engine on `tmp_path/data`, which isolates nothing if it is not asked to. Its runner ends by itself
+    soon after it is of no use any more."""
     options.setdefault("runner_idle_seconds", 2.0)
+    options.setdefault("isolation", Wish(NONE))  # programs of tests often write outside of their folder
     return LocalEngine("here", tmp_path / "data", install_id, now=now, **options)
 
 

@@ -8,6 +8,7 @@ from steelyard.model.resources import DeviceClass
 from steelyard.model.workloads import Role
 from steelyard.services.live import LiveState
 from steelyard.services.live_records import LiveAttempt, LiveMember
+from steelyard.store.statements import Row
 
 
 def attempt_start(state: LiveState, install_id: str, attempt: LiveAttempt, cluster: str) -> AttemptStart:
@@ -33,6 +34,18 @@ def attempt_start(state: LiveState, install_id: str, attempt: LiveAttempt, clust
         service=attempt.kind == "inference",
         probe_path=probe,
     )
+
+
+def isolation_of(attempt: LiveAttempt) -> Row:
+    """What the leaf of a start says of it: in which mode the members really run, and what that does not
+    enforce for any one of them. Empty where the engine does not tell."""
+    told = [member.seen.isolation for member in attempt.members if member.seen is not None]
+    known = [one for one in told if one is not None]
+    if not known:
+        return {}
+    missing = dict.fromkeys(aspect for one in known for aspect in one.not_enforced)
+    modes = sorted({one.mode for one in known})
+    return {"isolation": {"mode": ", ".join(modes), "not_enforced": sorted(missing)}}
 
 
 def _member(state: LiveState, role: Role, member: LiveMember) -> MemberStart:

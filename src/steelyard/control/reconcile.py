@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from steelyard.control.attempts import isolation_of
 from steelyard.control.context import Context, step
 from steelyard.control.release import begin_release
 from steelyard.control.schedule import send_stop, start_attempt, stop_attempt
@@ -176,8 +177,9 @@ class Reconciler:
         carrier = self._context.move(unit, attempt, Phase.RUNNING, values)
         attempt.sub_stage = None
         self._context.leaf(
-            unit, attempt, carrier, "workload.start", (step(before, "running", started, stage),)
-        )
+            unit, attempt, carrier, "workload.start", (step(before, "running", started, stage),),
+            isolation_of(attempt),
+        )  # fmt: skip
 
     def _member_runs(self, unit: Unit, member: LiveMember) -> None:
         seen = member.seen

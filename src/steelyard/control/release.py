@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from steelyard.control.agents import Probe, ReadEnd
+from steelyard.control.attempts import isolation_of
 from steelyard.control.context import Context, step
 from steelyard.control.finish import finish, outcome_of
 from steelyard.control.inventory import Inventory
@@ -67,7 +68,9 @@ def begin_release(context: Context, unit: Unit, attempt: LiveAttempt, now: int, 
     transitions.append(step(before, "releasing", ended))
     values = {"started": attempt.times.get("started"), "ended": ended, "outcome": outcome.value}
     carrier = context.move(unit, attempt, Phase.RELEASING, values)
-    context.leaf(unit, attempt, carrier, "workload.end", tuple(transitions), {"members": _ends(attempt)})
+    started_now = isolation_of(attempt) if len(transitions) > 1 else {}
+    detail = {"members": _ends(attempt), **started_now}
+    context.leaf(unit, attempt, carrier, "workload.end", tuple(transitions), detail)
     context.after_commit.append(lambda: send_probe(context, attempt))
 
 

@@ -58,6 +58,8 @@ class Capabilities:
     isolation: tuple[str, ...]  # what is kept apart between projects: files, signals, …
     limits: str  # cgroup-v2 | cgroup-v1 | rlimit | none
     protocol: int = 1
+    problem: str | None = None  # code of what keeps it from starting anything; what runs goes on
+    problem_params: tuple[tuple[str, str], ...] = ()
     isolation_mode: str = "none"
     not_enforced: tuple[str, ...] = ()  # what could be kept apart and is not
     isolation_text: str = ""  # why it is not more

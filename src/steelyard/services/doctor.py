@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from steelyard.engines.port import Engine
+from steelyard.engines.port import Capabilities, Engine
 from steelyard.evidence.merkle import inclusion_proof, verify_inclusion
 from steelyard.identity.authorise import authorise
 from steelyard.model.errors import Param, SteelyardError
@@ -134,26 +134,41 @@ def _clusters(store: Store, view: View, engines: Mapping[str, Engine]) -> list[C
         else:
             found.append(Check(f"cluster/{cluster['name']}", False, "cluster-silent", params))
         if cluster["engine"] == "local":
-            found.append(_runner(cluster["name"], engines.get(cluster["name"])))
+            found += _runner(cluster["name"], engines.get(cluster["name"]))
     return found
 
 
-def _runner(cluster: str, engine: Engine | None) -> Check:
+def _runner(cluster: str, engine: Engine | None) -> list[Check]:
     """The local engine's supervisor answers, and how it bounds and separates what it runs."""
     params: dict[str, Param] = {"cluster": cluster}
     if engine is None:
-        return Check(f"runner/{cluster}", None, "runner-not-here", params)
+        return [Check(f"runner/{cluster}", None, "runner-not-here", params)]
     try:
         able = engine.capabilities()
     except SteelyardError as error:
-        return Check(f"runner/{cluster}", False, "runner-silent", {**params, "cause": error.code})
-    isolation = ", ".join(able.isolation) or "none"
-    return Check(
-        f"runner/{cluster}",
-        True,
-        "runner-answers",
-        {**params, "limits": able.limits, "isolation": isolation, "protocol": able.protocol},
-    )
+        return [Check(f"runner/{cluster}", False, "runner-silent", {**params, "cause": error.code})]
+    if able.problem is not None:
+        return [Check(f"runner/{cluster}", False, able.problem, {**params, **dict(able.problem_params)})]
+    answer = {**params, "limits": able.limits, "isolation": able.isolation_mode, "protocol": able.protocol}
+    return [Check(f"runner/{cluster}", True, "runner-answers", answer), _isolation(cluster, able)]
+
+
+def _isolation(cluster: str, able: Capabilities) -> Check:
+    """What is kept apart between projects, what is not, and why it is not more."""
+    why_not = [f"{mode}: {why}" for mode, why in able.isolation_modes if why is not None]
+    params: dict[str, Param] = {
+        "cluster": cluster,
+        "mode": able.isolation_mode,
+        "enforced": ", ".join(able.isolation) or "-",
+        "missing": ", ".join(able.not_enforced) or "-",
+        "reasons": able.isolation_text or "; ".join(why_not) or "-",
+    }
+    name = f"isolation/{cluster}"
+    if able.isolation:
+        return Check(name, True, "isolation-enforced", params)
+    if able.isolation_mode == "none":
+        return Check(name, None, "isolation-none", params)
+    return Check(name, False, "isolation-unavailable", params)
 
 
 def _disk(folder: Path | None) -> Check:

@@ -40,11 +40,12 @@ class Abilities:
         where it can't be had here. Raises OSError."""
         if isolation.problem(attempt.get("isolation")):
             return "isolation-invalid"
-        mode, network, _ = isolation.wished(attempt)
+        mode, network, shared = isolation.wished(attempt)
         if self.why_not(mode, network) is not None:
             return "isolation-unavailable"
         if mode in (USER_ID, BUBBLEWRAP) and os.geteuid() == 0:
-            attempt["isolation"]["user"] = self._users.user_of(attempt["project"])
+            user = attempt["isolation"]["user"] = self._users.user_of(attempt["project"])
+            enclosure.around(self._layout, user, (), shared)  # known to the shims, then
         return None
 
     def why_not(self, mode: str, network: str = HOST) -> str | None:

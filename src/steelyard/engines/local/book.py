@@ -10,9 +10,10 @@ import os
 import re
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
-from steelyard.engines.local import procfs
+from steelyard.engines.local import isolation, procfs
 from steelyard.engines.local.files import create_json, read_json, sync_folder
 from steelyard.engines.local.paths import Layout, is_id
 
@@ -22,7 +23,7 @@ _PATH = re.compile(r"/[!-~]{0,1000}")
 _TEXT, _NUMBER = (str, type(None)), (int, type(None))
 _ATTEMPT_FIELDS: dict[str, Any] = {
     "attempt": str, "workload": str, "install": str, "time_limit": _NUMBER, "grace": int,
-    "resume_from": _TEXT, "service": bool, "probe_path": _TEXT, "members": list,
+    "project": str, "resume_from": _TEXT, "service": bool, "probe_path": _TEXT, "members": list,
 }
 _MEMBER_FIELDS: dict[str, Any] = {
     "member": str, "role": str, "index": int, "command": list, "env": list, "fixed": list, "path": str,
@@ -64,8 +65,9 @@ class Record:
         """Whether nothing of it is left to watch."""
         return self.exit is not None and self.swept
 
-    def observation(self) -> dict[str, Any]:
-        """What `observe` says of it, in the fields of the port's MemberObservation."""
+    def observation(self, isolation: bool = False) -> dict[str, Any]:
+        """What `observe` says of it, in the fields of the port's MemberObservation; its `isolation` only to
+        those who ask for it, for earlier servers know no such field."""
         port = self.member["port"]
         seen = {
             "attempt_id": self.attempt["attempt"], "member_id": self.id, "phase": self.phase,
@@ -74,18 +76,58 @@ class Record:
             "started_at": self.started_at, "ready_at": self.ready_at,
             "endpoint": f"127.0.0.1:{port}" if port is not None and self.phase == RUNNING else None,
         }
+        if isolation:
+            seen["isolation"] = self._isolation()
         if self.exit is not None:
             for key in ("ended_at", "exit_code", "exit_signal", "failure", "failure_stage", "failure_text",
                         "stop_requested", "timed_out"):
                 seen[key] = self.exit.get(key)
         return seen
 
+    def _isolation(self) -> dict[str, Any] | None:
+        """The mode that it runs in, once it does, and what that does not enforce for it."""
+        if self.started_at is None:
+            return None
+        mode, network, _ = isolation.wished(self.attempt)
+        held = isolation.of_member(mode, network, self.member)
+        return {"mode": mode, "not_enforced": isolation.not_enforced(held)}
+
+
+def read_notes(layout: Layout, record: Record) -> None:
+    """Takes in what a member's shim has written."""
+    notes = layout.notes
+    if record.exit is None:
+        record.exit = read_json(notes(record.id, "exit.json"))
+    run = read_json(notes(record.id, "run.json"))
+    if run is not None and isinstance(run.get("started_at"), int):
+        record.started_at = run["started_at"]
+    if record.exit is not None:
+        record.phase, record.started_at = ENDED, record.exit.get("started_at")
+        record.swept = os.path.lexists(notes(record.id, "swept"))
+    elif run is not None:
+        running = run.get("child") is not None
+        record.phase, record.stage = RUNNING if running else STARTING, str(run.get("stage"))
+        record.shim = record.shim or _noted(run)
+    if record.phase == RUNNING and record.ready_at is None:
+        ready = read_json(notes(record.id, "ready.json")) or {}
+        record.ready_at = ready.get("at") if isinstance(ready.get("at"), int) else None
+
+
+def _noted(run: dict[str, Any]) -> tuple[int, int] | None:
+    noted = run.get("shim") or {}
+    pid, start = noted.get("pid"), noted.get("start")
+    return (pid, start) if isinstance(pid, int) and isinstance(start, int) else None
+
 
 class Book:
     """All records, by attempt and by member; `changed` numbers tell what is newer than a cursor."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(
+        self, layout: Layout, settle: Callable[[dict[str, Any]], str | None] = lambda _attempt: None
+    ) -> None:
+        """`settle` completes an attempt before it is claimed, or gives the code of a refusal."""
         self.layout = layout
+        self._settle = settle
         self.boot = procfs.boot_id()
         self.attempts: dict[str, list[Record]] = {}
         self.members: dict[str, Record] = {}
@@ -119,6 +161,9 @@ class Book:
             return "already"
         if any(member["member"] in self.members for member in attempt["members"]):
             return "member-id-taken"
+        code = self._settle(attempt)
+        if code is not None:
+            return code
         for member in attempt["members"]:
             member["port"] = self._free_port() if member["port"] else None
         claim = {**attempt, "v": 1, "boot": self.boot, "claimed_at": time.time_ns() // 1000}

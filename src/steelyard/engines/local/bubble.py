@@ -96,9 +96,10 @@ def command(bwrap: str, confinement: Confinement, fds: tuple[int, int, int]) -> 
     words = [bwrap, "--ro-bind", "/", "/", "--unshare-pid", "--unshare-ipc", "--die-with-parent"]
     words += ["--unshare-net"] if confinement.network == PRIVATE else []
     if confinement.devices:
-        words += ["--dev-bind", "/dev", "/dev", "--tmpfs", "/dev/shm"]
+        words += ["--dev-bind", "/dev", "/dev"]
     else:
         words += ["--dev", "/dev"]
+    words += ["--perms", "1777", "--tmpfs", "/dev/shm"]
     words += ["--proc", "/proc"]
     for step in confinement.surroundings.steps:
         if step.act == COVER:

@@ -38,8 +38,9 @@ class Census:
 
     processes: list[Process]
     by_pid: dict[int, Process]
-    users: dict[int, int] = field(default_factory=dict)
+    users: dict[int, int] = field(default_factory=dict)  # of processes that may be read
     marks: dict[str, list[Process]] = field(default_factory=dict)  # by attempt
+    marked: set[int] = field(default_factory=set)  # whoever carries a mark, also another install's
     work: dict[str, list[Held]] = field(default_factory=dict)  # below an attempt's work folder
     logs: dict[str, list[Held]] = field(default_factory=dict)  # a member's log
     devices: dict[str, list[int]] = field(default_factory=dict)
@@ -81,15 +82,16 @@ def _mark(census: Census, process: Process, install: bytes) -> None:
     except OSError:
         return
     try:
-        text = os.read(fd, _MOST_ENVIRONMENT)
-        if b"STEELYARD_INSTALL" not in text:
-            return
         census.users[process.pid] = os.fstat(fd).st_uid
+        text = os.read(fd, _MOST_ENVIRONMENT)
     except OSError:
         return
     finally:
         os.close(fd)
+    if b"STEELYARD_INSTALL" not in text:
+        return
     marks = dict(_MARKS.findall(text))
+    census.marked.add(process.pid)
     if marks.get(b"INSTALL") == install and b"ATTEMPT" in marks:
         census.marks.setdefault(marks[b"ATTEMPT"].decode("ascii", "replace"), []).append(process)
 

@@ -14,6 +14,9 @@ from steelyard.engines.local.paths import Layout, is_id
 
 #: In an attempt's members.json, beside the places, which all hold a slash.
 PROJECT = "project"
+#: The last surroundings of programs with a user id of their own: the same for all of them. A shim, which is a
+#: fork of the runner, finds here what the runner found.
+_KNOWN: dict[surroundings.Needs, surroundings.Surroundings] = {}
 
 
 def of(
@@ -67,11 +70,17 @@ def around(
     needs = surroundings.Needs(
         sealed=(layout.data, os.path.join(home, ".config", "steelyard")),
         writable=writable if own else (layout.work,),
-        readable=(*surroundings.prefixes(), *readable),
+        readable=(*surroundings.prefixes(), *(path for path in readable if os.path.isdir(path))),
         home=home if own else None,
         services=own,
     )
-    return surroundings.describe(needs, (lambda _path: True) if own else surroundings.stranger_may_enter)
+    if own:
+        return surroundings.describe(needs, lambda _path: True)
+    found = _KNOWN.get(needs)
+    if found is None:
+        _KNOWN.clear()  # what was shared a while ago is not kept for good
+        found = _KNOWN[needs] = surroundings.describe(needs)
+    return found
 
 
 def hidden(confinement: Confinement, folder: str, command: list[str]) -> str | None:

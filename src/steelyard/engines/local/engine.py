@@ -11,6 +11,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from steelyard.devices.host import host_node, read_host
 from steelyard.engines.local import fencing, looking
 from steelyard.engines.local.engine_isolation import EngineIsolation
 from steelyard.engines.local.files import read_json
+from steelyard.engines.local.isolation import AUTOMATIC, Wish, not_enforced
 from steelyard.engines.local.link import Link
 from steelyard.engines.local.paths import Layout, is_id
 from steelyard.engines.local.protocol import WITH_EXEC
+from steelyard.engines.local.stranger import RunnerMismatch, Watcher
 from steelyard.engines.local.stream import LocalStream
 from steelyard.engines.port import (
     AttemptStart,
@@ -29,6 +32,7 @@ from steelyard.engines.port import (
     EngineUnavailable,
     Fenced,
     Foreign,
+    Isolation,
     LogChunk,
     MemberObservation,
     MemberPhase,
@@ -42,7 +46,7 @@ from steelyard.engines.port import (
 )
 from steelyard.model.errors import SteelyardError
 from steelyard.model.execution import Execution
-from steelyard.model.resources import FoundNode
+from steelyard.model.resources import Availability, FoundNode, UnavailableReason
 
 _BATCH = 100
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -71,6 +75,7 @@ class LocalEngine:
         node_name: str | None = None,
         path: str | None = None,
         runner_idle_seconds: float | None = None,
+        isolation: Wish = AUTOMATIC,
     ) -> None:
         self.cluster = cluster
         self._layout = Layout(os.fspath(data_dir))
@@ -80,12 +85,21 @@ class LocalEngine:
         self._node = node_name or os.uname().nodename
         self._path = path or default_path()
         self._link = Link(self._layout, install_id, runner_idle_seconds)
+        self._isolation = EngineIsolation(self._link, isolation)
+        self._watcher = Watcher(self._layout, install_id)
+        self._mismatch: RunnerMismatch | None = None  # as of the last observation
 
     # ---- what there is
 
     def capabilities(self) -> Capabilities:
         """See the port. `limits` is what the runner found: control groups, or rlimits for large members."""
-        self._link.ask("running")
+        try:
+            return self._capabilities()
+        except RunnerMismatch as mismatch:
+            return _unable(mismatch)
+
+    def _capabilities(self) -> Capabilities:
+        mode, held, why = self._isolation.enforced()
         return Capabilities(
             kind="local",
             simulated=False,
@@ -94,7 +108,11 @@ class LocalEngine:
             can_update=False,
             sees_device_processes=False,
             sees_utilisation=True,
-            isolation=("process-group", "session", "work-folder"),
+            isolation=held,
+            isolation_mode=mode,
+            not_enforced=not_enforced(held),
+            isolation_text=why,
+            isolation_modes=tuple(self._isolation.why_not().items()),
             limits=str(self._link.hello["limits"]),
             protocol=int(self._link.hello["protocol"]),
         )
@@ -102,10 +120,13 @@ class LocalEngine:
     def inventory(self) -> tuple[FoundNode, ...]:
         """See the port."""
         cpu, memory = self._reserve
-        facts = read_host()
-        return (
-            host_node(facts, self._now(), reserve_cpu=cpu, reserve_memory=memory, name=self._node),
+        node = host_node(
+            read_host(), self._now(), reserve_cpu=cpu, reserve_memory=memory, name=self._node
         )
+        if self._mismatch is None:
+            return (node,)
+        reason = UnavailableReason.RUNNER_PROTOCOL.value
+        return (replace(node, availability=Availability.UNPLANNED, reason=reason),)
 
     # ---- attempts
 
@@ -117,9 +138,10 @@ class LocalEngine:
         """See the port."""
         replies: dict[str, StartReply] = {}
         wire = []
+        isolation = self._isolation.claim()
         for attempt in attempts:
             try:
-                wire.append(self._attempt(attempt))
+                wire.append({**self._attempt(attempt), "isolation": isolation})
             except SteelyardError as wrong:
                 replies[attempt.attempt_id] = StartReply(
                     attempt.attempt_id, StartState.REFUSED, wrong.code, str(wrong)
@@ -127,24 +149,34 @@ class LocalEngine:
         for begin in range(0, len(wire), _BATCH):
             batch = wire[begin : begin + _BATCH]
             for sent, answer in zip(batch, self._link.ask("start", attempts=batch), strict=True):
-                replies[sent["attempt"]] = _reply(sent["attempt"], answer)
+                text = self._isolation.why_refused() if answer == "isolation-unavailable" else None
+                replies[sent["attempt"]] = _reply(sent["attempt"], answer, text)
         return tuple(replies[attempt.attempt_id] for attempt in attempts)
 
     def signal(self, attempt_id: str, signal: Signal) -> None:
         """See the port. A checkpoint is SIGUSR1, to those processes that have a handler for it."""
-        self._link.ask("signal", attempt=attempt_id, signal=signal.value)
+        try:
+            self._link.ask("signal", attempt=attempt_id, signal=signal.value)
+        except RunnerMismatch:
+            self._watcher.signal(attempt_id, signal.value)
 
     def stop(self, attempt_ids: Sequence[str], grace: int) -> None:
         """See the port."""
-        self._link.ask("stop", attempts=list(attempt_ids), grace=max(0, grace))
+        try:
+            self._link.ask("stop", attempts=list(attempt_ids), grace=max(0, grace))
+        except RunnerMismatch:
+            self._watcher.stop(attempt_ids, max(0, grace))
 
     def update(self, attempt_id: str, replicas: int, revision: str | None) -> StartReply:
         """A running attempt is not changed here: a new one is started."""
         return StartReply(attempt_id, StartState.REFUSED, "update-not-supported")
 
     def observe(self, cursor: str | None) -> Observation:
-        """See the port."""
-        seen = self._link.ask("observe", cursor=cursor)
+        """See the port. Where the runner can't be asked for its version, its members' notes are read."""
+        try:
+            seen, self._mismatch = self._link.ask("observe", cursor=cursor, isolation=True), None
+        except RunnerMismatch as mismatch:
+            seen, self._mismatch = self._watcher.observe(), mismatch
         ahead = self._ahead()
         foreign = tuple(
             Foreign("attempt", attempt, self._node, f"install {install}")
@@ -196,7 +228,11 @@ class LocalEngine:
 
     def sample(self) -> tuple[Sample, ...]:
         """See the port."""
-        return looking.sample(self._link.ask("running"), self._now())
+        try:
+            running = self._link.ask("running")
+        except RunnerMismatch:
+            running = self._watcher.running()
+        return looking.sample(running, self._now())
 
     def endpoint(self, member_id: str) -> str | None:
         """See the port. Read from the notes: a gateway asks often, and the runner has better to do."""
@@ -277,15 +313,28 @@ class LocalEngine:
         return read_json(self._layout.notes(member_id, "exit.json")) is not None
 
 
-def _reply(attempt: str, answer: str) -> StartReply:
+def _unable(mismatch: RunnerMismatch) -> Capabilities:
+    """What the engine can do under a runner that it can't speak to."""
+    return Capabilities(
+        kind="local", simulated=False, signals=frozenset(Signal), can_exec=False, can_update=False,
+        sees_device_processes=False, sees_utilisation=True, isolation=(), isolation_mode="unknown",
+        limits="none", protocol=0, problem=mismatch.code,
+        problem_params=tuple((key, str(value)) for key, value in mismatch.params.items()),
+    )  # fmt: skip
+
+
+def _reply(attempt: str, answer: str, text: str | None) -> StartReply:
     if answer in (StartState.ACCEPTED, StartState.ALREADY):
         return StartReply(attempt, StartState(answer))
-    return StartReply(attempt, StartState.REFUSED, answer)
+    return StartReply(attempt, StartState.REFUSED, answer, text)
 
 
 def _observation(member: dict[str, Any], ahead: int) -> MemberObservation:
     moved = {name: member[name] + ahead for name in _TIMES if ahead and member.get(name) is not None}
-    return MemberObservation(**{**member, **moved, "phase": MemberPhase(member["phase"])})
+    said = member.get("isolation")
+    isolation = None if said is None else Isolation(said["mode"], tuple(said["not_enforced"]))
+    phase = MemberPhase(member["phase"])
+    return MemberObservation(**{**member, **moved, "phase": phase, "isolation": isolation})
 
 
 def _read_log(path: str, offset: int, limit: int) -> tuple[bytes, int, int]:

@@ -13,16 +13,22 @@ import resource
 import selectors
 import signal
 import time
+from collections import deque
 from contextlib import suppress
-from typing import Any
 
-from steelyard.engines.local import beside, cgroups, ending, environment, procfs, shim
-from steelyard.engines.local.book import ENDED, PENDING, RUNNING, STARTING, Book, Record
+from steelyard.engines.local import beside, cgroups, enclosure, ending, environment, procfs, shim
+from steelyard.engines.local.ability import Abilities
+from steelyard.engines.local.book import PENDING, RUNNING, STARTING, Book, Record, read_notes
 from steelyard.engines.local.files import is_real_folder, read_json, remove_tree, write_json
 from steelyard.engines.local.paths import Layout, is_id
 from steelyard.engines.local.readiness import Prober
+from steelyard.engines.local.users import UserBook
 
+#: Starts are spread over turns, so that requests are answered in between however many wait.
 _FORKS_PER_TURN = 16
+_FORK_SECONDS = 0.02
+#: Members between their fork and their program: more would only take the processor from each other.
+MAX_STARTING = 64
 _MAX_TRIES = 3
 _AGAIN = 0.2
 _LOOK_AT_STARTING = 1.0
@@ -41,13 +47,15 @@ class Keeper:
     def __init__(self, layout: Layout, selector: selectors.BaseSelector) -> None:
         self.layout = layout
         self.selector = selector
-        self.book = Book(layout)
+        self.abilities = Abilities(layout, UserBook(layout.users))
+        self.book = Book(layout, self.abilities.settle)
         self.prober = Prober(selector, self._ready_changed)
         name = "steelyard-" + hashlib.sha256(layout.data.encode()).hexdigest()[:12]
         self.hierarchy = cgroups.detect(name)
         self.files_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (self.files_limit[1], self.files_limit[1]))
-        self.to_fork: list[Record] = []
+        self.to_fork: deque[Record] = deque()
+        self.starting: set[str] = set()  # ids of members that were forked and do not run yet
         self.unsettled: dict[str, Record] = {}  # to be looked at again, for nothing wakes us for them
         self._looked = 0.0
         self._hints = self._open_hints()
@@ -65,15 +73,23 @@ class Keeper:
         _reap()
         for record in list(self.unsettled.values()):
             self._settle(record)
-        due, self.to_fork = self.to_fork[:_FORKS_PER_TURN], self.to_fork[_FORKS_PER_TURN:]
-        for record in due:
-            self._start_shim(record)
+        self._start_some()
         waits = [self.prober.tick(), self._look_at_starting()]
-        if self.to_fork:
+        if self.to_fork and len(self.starting) < MAX_STARTING:
             waits.append(0.0)
         elif self.unsettled:
             waits.append(_AGAIN)
         return min((wait for wait in waits if wait is not None), default=None)
+
+    def _start_some(self) -> None:
+        """Forks a few of those that wait; one that is held up by a full machine comes last again."""
+        until = time.monotonic() + _FORK_SECONDS
+        for _ in range(_FORKS_PER_TURN):
+            if not self.to_fork or len(self.starting) >= MAX_STARTING:
+                return
+            self._start_shim(self.to_fork.popleft())
+            if time.monotonic() >= until:
+                return
 
     def _look_at_starting(self) -> float | None:
         """A hint may be lost, so those that start are looked at now and then."""
@@ -107,22 +123,9 @@ class Keeper:
     def _refresh(self, record: Record) -> None:
         """Reads a member's notes and books what is new."""
         before = (record.phase, record.stage)
-        notes = self.layout.notes
-        if record.exit is None:
-            record.exit = read_json(notes(record.id, "exit.json"))
-        run = read_json(notes(record.id, "run.json"))
-        if run is not None and isinstance(run.get("started_at"), int):
-            record.started_at = run["started_at"]
-        if record.exit is not None:
-            record.phase, record.started_at = ENDED, record.exit.get("started_at")
-            record.swept = os.path.lexists(notes(record.id, "swept"))
-        elif run is not None:
-            running = run.get("child") is not None
-            record.phase, record.stage = RUNNING if running else STARTING, str(run.get("stage"))
-            record.shim = record.shim or _noted(run)
-        if record.phase == RUNNING and record.ready_at is None:
-            ready = read_json(notes(record.id, "ready.json")) or {}
-            record.ready_at = ready.get("at") if isinstance(ready.get("at"), int) else None
+        read_notes(self.layout, record)
+        if record.phase != STARTING:
+            self.starting.discard(record.id)
         if (record.phase, record.stage) != before:
             self.book.touch(record)
             if record.phase == RUNNING:
@@ -176,7 +179,12 @@ class Keeper:
         if not is_real_folder(over):
             os.mkdir(over, 0o700)
             places = {environment.place(member): member["member"] for member in record.attempt["members"]}
+            places[enclosure.PROJECT] = record.attempt["project"]
             write_json(os.path.join(over, "members.json"), places)
+        user = enclosure.user_of(record.attempt)
+        if user is not None and os.stat(over).st_gid != user:
+            os.chown(over, 0, user)
+            os.chmod(over, 0o710)  # the project passes through; what is in it is the supervisor's
         if not is_real_folder(work):
             os.mkdir(work, 0o700)
 
@@ -188,6 +196,8 @@ class Keeper:
         for name in ("tmp", "artifacts"):
             with suppress(FileExistsError):
                 os.mkdir(os.path.join(work, name), 0o700)
+            enclosure.give(os.path.join(work, name), record.attempt)
+        enclosure.give(work, record.attempt)
 
     def _try_lock(self, record: Record) -> int | None:
         fd = os.open(
@@ -236,6 +246,7 @@ class Keeper:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
         record.shim = (pid, procfs.start_time(pid) or 0)
         if record.phase == PENDING:
+            self.starting.add(record.id)
             record.phase, record.stage = STARTING, "provision"
             self.book.touch(record)
         if not self._watch(record):
@@ -287,6 +298,7 @@ class Keeper:
             self.selector.unregister(record.pidfd)
             os.close(record.pidfd)
         record.pidfd, record.shim = None, None
+        self.starting.discard(record.id)
         self._refresh(record)
         if record.id not in self.book.members:
             self.drop_notes(record.id)
@@ -347,12 +359,6 @@ class Keeper:
             finally:
                 os.close(lock)
         remove_tree(folder)
-
-
-def _noted(run: dict[str, Any]) -> tuple[int, int] | None:
-    noted = run.get("shim") or {}
-    pid, start = noted.get("pid"), noted.get("start")
-    return (pid, start) if isinstance(pid, int) and isinstance(start, int) else None
 
 
 def _reap() -> None:

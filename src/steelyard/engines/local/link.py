@@ -15,6 +15,7 @@ from typing import Any
 
 from steelyard.engines.local import protocol
 from steelyard.engines.local.paths import Layout, short_socket_path
+from steelyard.engines.local.stranger import RunnerMismatch
 from steelyard.engines.local.stream import LocalStream
 from steelyard.engines.port import EngineUnavailable
 from steelyard.model.errors import UnavailableError
@@ -93,9 +94,24 @@ class Link:
             if time.monotonic() > deadline:
                 raise EngineUnavailable("runner-not-started", folder=self._layout.data)
             time.sleep(0.01)
-        self.hello = self._exchange(
-            {"op": "hello", "versions": list(protocol.ADOPTABLE), "install": self._install}
-        )
+        self.hello = self._greet()
+
+    def _greet(self) -> dict[str, Any]:
+        """What the runner says of itself. Raises RunnerMismatch where there is no version in common."""
+        ours = ", ".join(map(str, protocol.ADOPTABLE))
+        try:
+            hello: dict[str, Any] = self._exchange(
+                {"op": "hello", "versions": list(protocol.ADOPTABLE), "install": self._install}
+            )
+        except EngineUnavailable as refused:
+            self._disconnect()
+            if refused.params.get("reason") == "protocol-version":
+                raise RunnerMismatch(str(refused.params.get("text")), ours) from refused
+            raise
+        if hello.get("protocol") not in protocol.ADOPTABLE:
+            self._disconnect()
+            raise RunnerMismatch(str(hello.get("protocol")), ours)
+        return hello
 
     def _try_connect(self) -> bool:
         try:
@@ -123,7 +139,7 @@ class Link:
             if self._idle is not None:
                 command += ["--idle", str(self._idle)]
             self._process = subprocess.Popen(
-                command, cwd="/", env={"PATH": os.defpath, "LANG": "C.UTF-8"}, start_new_session=True,
+                command, cwd="/", env=_env(), start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )
         except OSError as failed:
@@ -159,3 +175,9 @@ class Link:
             self._socket.close()
         self._socket = None
         self._received.clear()
+
+
+def _env() -> dict[str, str]:
+    """The runner's environment: of the server's only where its home is, for isolated programs must not see
+    that."""
+    return {"PATH": os.defpath, "LANG": "C.UTF-8", "HOME": os.path.expanduser("~")}

@@ -68,7 +68,8 @@ def members_of(layout: Layout, attempt: str, boot: str) -> list[Notes]:
         except OSError:
             return []
         return [read_notes(layout, attempt, {"member": name}, boot) for name in names if is_id(name)]
-    return [read_notes(layout, attempt, member, boot) for member in claim["members"]]
+    user = (claim.get("isolation") or {}).get("user")
+    return [read_notes(layout, attempt, member, boot, user) for member in claim["members"]]
 
 
 def _of_attempt(

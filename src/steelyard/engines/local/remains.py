@@ -21,6 +21,11 @@ from steelyard.engines.local.leftovers import is_its, is_its_memory, shared_file
 from steelyard.engines.local.paths import Layout
 
 
+_SHIM = "steelyard-shim"  # as it names itself; a program has another user id than the supervisor
+_ME = os.geteuid()
+_MOST_ANCESTORS = 64
+
+
 class Found(NamedTuple):
     """One check: what is left, by name; how many were looked at or left; what is said where nothing is."""
 
@@ -59,6 +64,7 @@ class Notes:
     attempt: str
     member: str
     port: int | None
+    user: int | None  # the project's own user id, None where there is none
     devices: tuple[str, ...]  # files of devices that it had for itself alone
     run: dict[str, Any]
     swept: dict[str, Any]
@@ -83,7 +89,9 @@ class Notes:
         return frozenset(own | set(self.swept.get("pids", ())))
 
 
-def read_notes(layout: Layout, attempt: str, member: dict[str, Any], boot: str) -> Notes:
+def read_notes(
+    layout: Layout, attempt: str, member: dict[str, Any], boot: str, user: int | None = None
+) -> Notes:
     """A member's notes. One whose attempt is claimed may still start, however empty the machine is."""
     name = member["member"]
     run = read_json(layout.notes(name, "run.json")) or {}
@@ -91,7 +99,10 @@ def read_notes(layout: Layout, attempt: str, member: dict[str, Any], boot: str) 
         attempt=attempt,
         member=name,
         port=member.get("port"),
-        devices=tuple(member.get("device_files") or ()),
+        user=user,
+        devices=tuple(
+            path for one in member.get("devices") or () if one.get("whole") for path in one.get("files", ())
+        ),
         run=run if run.get("boot") == boot else {},
         swept=read_json(layout.notes(name, "swept")) or {},
         ended=os.path.lexists(layout.notes(name, "exit.json"))
@@ -116,6 +127,8 @@ def of_member(layout: Layout, notes: Notes, census: Census, tables: Tables) -> d
         "shared-memory": _memory(notes, tables),
         "kept-files": _kept(work),
     }
+    if notes.user is not None:
+        found["user-processes"] = _named(census.name(p.pid) for p in of_user(notes, census))
     if notes.groups:
         found["control-group"] = _groups(notes, census)
     if notes.port is not None:
@@ -140,6 +153,33 @@ def in_group(child: tuple[int, int] | None, census: Census) -> list[procfs.Proce
         return []
     # A number is not given out anew while a group or session bears it; nobody in it is older than its leader.
     return [p for p in census.processes if pid in (p.group, p.session) and p.start >= start]
+
+
+def of_user(notes: Notes, census: Census) -> list[procfs.Process]:
+    """Processes of the project's user id since the member started that nobody else answers for: without any
+    mark, below no marked process and below no other member's shim."""
+    start = notes.child[1] if notes.child else None
+    if start is None:
+        return []
+    return [
+        process
+        for process in census.processes
+        if census.users.get(process.pid) == notes.user
+        and process.start >= start
+        and process.pid not in census.marked
+        and not _answered_for(process, census)
+    ]
+
+
+def _answered_for(process: procfs.Process, census: Census) -> bool:
+    parent = census.by_pid.get(process.parent)
+    for _ in range(_MOST_ANCESTORS):
+        if parent is None or parent.pid == 1:
+            return False
+        if parent.pid in census.marked or (parent.name == _SHIM and census.users.get(parent.pid) == _ME):
+            return True
+        parent = census.by_pid.get(parent.parent)
+    return False
 
 
 def in_groups(groups: tuple[str, ...], census: Census) -> list[int]:

@@ -24,13 +24,13 @@ from steelyard.engines.local import beside, cgroups, procfs, protocol, shim
 from steelyard.engines.local.book import ENDED, RUNNING, Record
 from steelyard.engines.local.door import HAND_OVER, Door, HandOver, RequestError
 from steelyard.engines.local.files import read_json, write_json
+from steelyard.engines.local.isolation import MODES, Wish
 from steelyard.engines.local.keeper import Keeper, log
 from steelyard.engines.local.paths import Layout
 
 _IDLE_SECONDS = 60.0
 _MAX_LOG = 8 << 20
 _MAX_BESIDE = 128  # commands beside members at a time
-_SIGNALS = {"checkpoint": shim.CHECKPOINT, "term": shim.TERM, "kill": shim.KILL}
 
 
 class Runner:
@@ -97,12 +97,25 @@ class Runner:
             raise RequestError("runner-disk", str(failed)) from failed
 
     def _operations(self) -> dict[str, Any]:
-        return {"start": self._start, "signal": self._signal, "stop": self._stop, "observe": self._observe,
-                "forget": self._forget, "running": self._running, "retire": self._retire}
+        return {
+            "isolation": self._isolation, "start": self._start, "signal": self._signal, "stop": self._stop,
+            "observe": self._observe, "forget": self._forget, "running": self._running,
+            "retire": self._retire,
+        }
 
     def _ours(self, install: str, attempts: list[str]) -> list[Record]:
         found = [record for name in attempts for record in self.book.attempts.get(name, ())]
         return [record for record in found if record.attempt["install"] == install]
+
+    def _isolation(self, _install: str, request: dict[str, Any]) -> dict[str, Any]:
+        """What a wish comes to here. `all`: also why each mode can't be had, None where it can."""
+        mode, network, shared = request["wish"]
+        abilities = self.keeper.abilities
+        choice = abilities.choose(Wish(mode, network, tuple(shared)))
+        found: dict[str, Any] = {"mode": choice.mode, "text": choice.text}
+        if request.get("all"):
+            found["why_not"] = {mode: abilities.why_not(mode) for mode in MODES}
+        return found
 
     def _start(self, _install: str, request: dict[str, Any]) -> list[str]:
         answers = []
@@ -120,7 +133,7 @@ class Runner:
 
     def _signal(self, install: str, request: dict[str, Any]) -> None:
         for record in self._ours(install, [request["attempt"]]):
-            self.keeper.tell(record, _SIGNALS[request["signal"]])
+            self.keeper.tell(record, shim.TOLD[request["signal"]])
 
     def _stop(self, install: str, request: dict[str, Any]) -> None:
         for record in self._ours(install, request["attempts"]):
@@ -140,6 +153,7 @@ class Runner:
         since = int(number) if known else -1
         self.book.sequence += 1
         records = [record for record in self.book.members.values() if record.changed > since]
+        asked = bool(request.get("isolation"))
         foreign = {
             record.attempt["attempt"]: record.attempt["install"]
             for record in self.book.members.values()
@@ -148,7 +162,7 @@ class Runner:
         return {
             "as_of": time.time_ns() // 1000, "complete": not known, "sequence": self.book.sequence,
             "cursor": f"{self.book.life}:{self.book.change}", "foreign": foreign,
-            "members": [one.observation() for one in records if one.attempt["install"] == install],
+            "members": [one.observation(asked) for one in records if one.attempt["install"] == install],
         }
 
     def _forget(self, install: str, request: dict[str, Any]) -> None:

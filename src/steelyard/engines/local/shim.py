@@ -33,7 +33,7 @@ import signal
 import time
 from typing import Any, NoReturn
 
-from steelyard.engines.local import cgroups, ending, environment, launch, procfs
+from steelyard.engines.local import cgroups, enclosure, ending, environment, launch, procfs
 from steelyard.engines.local.environment import Failure
 from steelyard.engines.local.files import read_json, write_json
 from steelyard.engines.local.paths import Layout
@@ -43,6 +43,8 @@ LOOK = signal.SIGUSR1
 CHECKPOINT = signal.SIGRTMIN + 3
 TERM = signal.SIGRTMIN + 4
 KILL = signal.SIGRTMIN + 5
+#: By what members are told.
+TOLD = {"checkpoint": CHECKPOINT, "term": TERM, "kill": KILL}
 WATCHED = frozenset(
     {signal.SIGCHLD, LOOK, CHECKPOINT, TERM, KILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 )
@@ -84,6 +86,7 @@ class Shim:
         self.files_limit = files_limit
         self.id: str = member["member"]
         self.child: int | None = None
+        self.gated: launch.Gated | None = None
         self.status: int | None = None
         self.started: int | None = None
         self.ended: int | None = None
@@ -113,19 +116,22 @@ class Shim:
             os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600,
         )
         try:
+            user = enclosure.user_of(self.attempt)
+            if user is not None:
+                os.fchown(log, user, user)  # a program may open its standard output anew
             return self._prepare(self._program(log))
         finally:
             os.close(log)  # a log that is removed to make room must give its room back
 
     def _prepare(self, program: launch.Program) -> Failure | None:
-        failure = environment.check(self.member, program)
+        failure = self._hidden(program, []) or environment.check(self.member, program)
         if failure is not None:
             return failure
         command = self.member["command"]
         path, code = launch.find_program(command[0] if command else "", program.env["PATH"], program.folder)
         if path is None:
             return Failure("launch", code, command[0][:200] if command else "")
-        failure = environment.check_program(path)
+        failure = self._hidden(program, [path, *command[1:]]) or environment.check_program(path)
         if failure is not None:
             return failure
         self._look()
@@ -133,23 +139,31 @@ class Shim:
             return None
         return self._launch(program._replace(path=path))
 
+    def _hidden(self, program: launch.Program, command: list[str]) -> Failure | None:
+        """What the program is told to find where its isolation lets it find nothing."""
+        confinement = program.confinement
+        path = None if confinement is None else enclosure.hidden(confinement, program.folder, command)
+        return None if path is None else Failure("environment", "path-hidden", path[:200])
+
     def _program(self, log: int) -> launch.Program:
         memory = self.member["memory"]
         limit = self.mode == "rlimit" and memory >= cgroups.MIN_RLIMIT_MEMORY
+        env = environment.compose(self.layout, self.attempt, self.member)
         return launch.Program(
             path="",
             arguments=list(self.member["command"]),
-            env=environment.compose(self.layout, self.attempt, self.member),
+            env=env,
             folder=environment.folder(self.layout, self.attempt, self.member),
             output=log,
             groups=self.groups,
             data_limit=memory << 20 if limit else None,
             files_limit=self.files_limit,
+            confinement=enclosure.of(self.layout, self.attempt, self.member, env),
         )
 
     def _launch(self, program: launch.Program) -> Failure | None:
         gated = launch.spawn(program)
-        self.child = gated.pid
+        self.child, self.gated = gated.pid, gated
         self.started = ending.now()
         self._note_run("running", gated.pid)
         failed = launch.open_gate(gated)
@@ -159,6 +173,8 @@ class Shim:
             return None
         os.waitpid(gated.pid, 0)
         self.started = None
+        if launch.NOT_CONFINED in str(failed):
+            return Failure("environment", "isolation-failed", str(failed)[:200])
         code = "not-executable" if failed.errno in (8, 13, 26) else "start-failed"  # ENOEXEC, EACCES, ETXTBSY
         return Failure("launch", code, str(failed)[:200])
 
