@@ -1,9 +1,9 @@
 """Answers of the API under steady load, with 10,000 workloads that wait.
 
 A real `steelyard up` (SQLite), one simulated cluster whose quota is full, so that 10,000 workloads stand in
-the queue. Requests come in an open loop, 100 a second, whether or not the ones before were answered: the time of
-each runs from when it was due. The mix, of twenty: 7 lists of workloads (first page, filtered), 5 workloads,
-2 explanations, 2 inventory sums, 1 queues, 2 submits, 1 cancel.
+the queue. Requests come in an open loop, 100 a second, whether or not the ones before were answered: the time
+of each runs from when it was due. The mix, of twenty: 7 lists of workloads (first page, filtered), 5
+workloads, 2 explanations, 2 inventory sums, 1 queues, 2 submits, 1 cancel.
 
 p50_ms, p99_ms     of all requests, connections kept alive
 saturation_per_s   the same mix from 16 connections that each ask again as soon as they are answered
