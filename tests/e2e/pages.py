@@ -10,6 +10,13 @@ PAGES: dict[str, str] = {
     "home": "/",
     "workloads": "/workloads",
     "workloads-filtered": "/workloads?kind=training&q=o&order=oldest",
+    "waiting": "/workloads/{wants-the-pool}",
+    "waiting-why": "/workloads/{wants-the-pool}/explanation",
+    "running": "/workloads/{train-resnet}?done=release",
+    "failed": "/workloads/{out-of-memory}",
+    "succeeded": "/workloads/{evaluate-small}",
+    "held": "/workloads/{kept-back}",
+    "confirm": "/workloads/{train-resnet}/cancel",
     "password": "/password",
     "not-found": "/nowhere",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -9,10 +10,12 @@ from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
-from steelyard.locale import error_text, has, reason_text, text, verdict_cause, verdict_text, word
+from steelyard.locale import error_text, has, reason_text, text, verdict_cause, word
+from steelyard.model.reasons import Reason
 from steelyard.model.units import format_duration, format_quantity
-from steelyard.reports.drawing.markup import Markup, el
+from steelyard.reports.drawing.markup import Markup, el, join
 
+_CODE = re.compile(r"`([^`]*)`")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,6 +52,12 @@ def zone(name: str) -> tzinfo:
     return ZoneInfo(name) if name != "UTC" and name in zone_names() else UTC
 
 
+def coded(sentence: str) -> Markup:
+    """A sentence whose commands, which stand between backticks, are shown as code."""
+    parts = _CODE.split(sentence)
+    return join(el("code", part, translate="no") if index % 2 else part for index, part in enumerate(parts))
+
+
 @dataclass(frozen=True, slots=True)
 class Speech:
     """`say("home.title")` is the text `page_home.title`; a missing one stands out, for a test to find it."""
@@ -65,29 +74,40 @@ class Speech:
         """A value of a closed list; unknown where there is none."""
         return self.say("common.unknown") if value is None else word(kind, value, self.lang)
 
-    def reason(self, reason: Mapping[str, Any]) -> str:
+    def reason(self, reason: Mapping[str, Any] | Reason) -> Markup:
         """Why something waits or was refused."""
-        return reason_text(reason, self.lang)
+        return coded(reason_text(reason, self.lang))
 
-    def brief(self, reason: Mapping[str, Any]) -> str:
+    def brief(self, reason: Mapping[str, Any]) -> Markup:
         """The same without those who hold it and what wakes it."""
-        return reason_text({**reason, "holders": (), "wakes_on": ()}, self.lang)
+        return coded(reason_text({**reason, "holders": (), "wakes_on": ()}, self.lang))
 
     def why(self, reason: Mapping[str, Any]) -> str:
         """The same in a word or two."""
         return word("why", str(reason["code"]), self.lang)
 
-    def verdict(self, verdict: Mapping[str, Any]) -> str:
-        """Why an attempt failed, whose matter it is and what to do."""
-        return verdict_text(verdict, self.lang)
-
-    def cause(self, verdict: Mapping[str, Any]) -> str:
+    def cause(self, verdict: Mapping[str, Any]) -> Markup:
         """Why an attempt failed, in one sentence."""
-        return verdict_cause(verdict, self.lang)
+        return coded(verdict_cause(verdict, self.lang))
 
-    def error(self, code: str, params: Mapping[str, Any] | None = None, reasons: Any = ()) -> str:
+    def advice(self, verdict: Mapping[str, Any]) -> Markup:
+        """What to do about it; empty where there is no advice."""
+        code = f"verdict.action.{verdict['action']}"
+        return coded(text(code, verdict, self.lang)) if has(code) else Markup("")
+
+    def pointer(self, pointer: Mapping[str, Any] | str) -> str:
+        """A piece of a verdict's evidence: which counter had which value, or which bytes of which log."""
+        if isinstance(pointer, str):
+            return pointer
+        where = pointer.get("member") or ""
+        if pointer.get("kind") == "line":
+            first, length = pointer.get("offset") or 0, pointer.get("length") or 0
+            return f"{where}:log[{first}:{first + length}]"
+        return f"{where}:{pointer.get('field')}={pointer.get('value')}".removeprefix(":")
+
+    def error(self, code: str, params: Mapping[str, Any] | None = None) -> Markup:
         """The sentence of an error."""
-        return error_text(code, dict(params or {}), self.lang, reasons)
+        return coded(error_text(code, dict(params or {}), self.lang))
 
     def quantity(self, device_class: str, quantity: int | None) -> str:
         """An amount in the unit of its class, without the class; unknown where there is none."""
@@ -128,6 +148,11 @@ class Speech:
     def clock(self, at: int) -> str:
         """The same as plain text, for pictures."""
         return (_EPOCH + timedelta(microseconds=at)).astimezone(zone(self.zone)).strftime("%m-%d %H:%M:%S")
+
+    def offset(self, at: int) -> int:
+        """µs that the reader's clock is ahead of UTC at an instant."""
+        ahead = (_EPOCH + timedelta(microseconds=at)).astimezone(zone(self.zone)).utcoffset() or timedelta()
+        return ahead // timedelta(microseconds=1)
 
     def count(self, number: int | None) -> str:
         """A whole number in groups of three."""

@@ -20,6 +20,7 @@ from steelyard.evidence.leaf import Origin
 from steelyard.identity.tokens import CredentialKind
 from steelyard.model.errors import UnauthenticatedError
 from steelyard.model.organisation import Principal
+from steelyard.reports.drawing.palette import patterns
 from steelyard.services.sessions import Identified
 
 #: The languages by their own names.
@@ -112,7 +113,7 @@ class Visit:
         given: dict[str, Callable[..., Any]] = {
             name: getattr(speech, name)
             for name in (
-                "say", "word", "reason", "brief", "why", "verdict", "cause", "error",
+                "say", "word", "reason", "brief", "why", "cause", "advice", "pointer", "error",
                 "quantity", "amount", "span", "when", "count",
             )
         }  # fmt: skip
@@ -130,5 +131,6 @@ class Visit:
             "form_token": form_token(self.secret),
             "user": known.principal.name if known is not None and not self.must_change else None,
             "menu": MENU,
+            "patterns": patterns,
             "now": self.now,
         }

@@ -14,6 +14,7 @@ from tests.support.console import ConsoleHouse
 WHO = ["admin", "aud", "ann", "vic", "bob", "nob", None]
 #: Everybody who is signed in; visitors are led to the form.
 ALL = [200, 200, 200, 200, 200, 200, 303]
+GONE = [404, 404, 404, 404, 404, 404, 303]
 NO_WORKLOAD = "wl_0000000000000"
 
 # page → (address, form or None, status for each of WHO)
@@ -26,6 +27,14 @@ TABLE: dict[str, Row] = {
     "GET /password": ("/password", None, ALL),
     "POST /password": ("/password", {"old": "x", "new": "y", "again": "z"}, [422] * 6 + [303]),
     "POST /preferences": ("/preferences", {"theme": "dark", "next": "/"}, [303] * 7),
+    **{
+        f"GET /workloads/{{workload_id}}{rest}": (f"/workloads/{NO_WORKLOAD}{rest}", None, GONE)
+        for rest in ("", "/explanation", "/cancel", "/retry", "/hold", "/release")
+    },
+    **{
+        f"POST /workloads/{{workload_id}}{rest}": (f"/workloads/{NO_WORKLOAD}{rest}", {"a": "b"}, GONE)
+        for rest in ("/cancel", "/retry", "/hold", "/release")
+    },
     "POST /sign-out": ("/sign-out", {}, [303] * 7),
 }
 

@@ -71,6 +71,7 @@ class Gantt:
     window: tuple[int, int]
     groups: Sequence[tuple[str, Sequence[Line]]]
     bands: Sequence[Band] = field(default_factory=tuple)
+    offset: int = 0  # µs that the reader's clock is ahead of UTC
 
     @property
     def height(self) -> int:
@@ -79,7 +80,7 @@ class Gantt:
 
     def draw(self) -> Markup:
         """The picture."""
-        time = TimeAxis(*self.window, _LEFT, WIDTH - _RIGHT)
+        time = TimeAxis(*self.window, _LEFT, WIDTH - _RIGHT, self.offset)
         bottom = float(self.height - 30)
         parts: list[Markup] = [_band(band, time, bottom) for band in self.bands]
         parts += _time_marks(time, bottom)

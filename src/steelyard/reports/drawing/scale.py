@@ -45,12 +45,13 @@ def date_and_time(at: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """`[t0, t1)` in µs laid on `left … right`."""
+    """`[t0, t1)` in µs laid on `left … right`. Labels are UTC, `offset` µs later for another zone's clock."""
 
     t0: int
     t1: int
     left: float
     right: float
+    offset: int = 0
 
     def x(self, at: int) -> float:
         """Where an instant lies; what is outside lies on the border."""
@@ -66,9 +67,13 @@ class TimeAxis:
     def ticks(self, most: int = 8) -> list[tuple[int, str]]:
         """At most `most` round instants with their labels."""
         span = max(1, self.t1 - self.t0)
-        step = next((step for step in _TIME_STEPS if span // step < most), _TIME_STEPS[-1])
-        first = -(-self.t0 // step) * step
-        return [(at, clock(at, step=step)) for at in range(first, self.t1 + 1, step)]
+        # a label with milliseconds is wider
+        step = next(
+            (step for step in _TIME_STEPS if span // step < (most if step >= SECOND else most - 3)),
+            _TIME_STEPS[-1],
+        )
+        first = -(-(self.t0 + self.offset) // step) * step - self.offset
+        return [(at, clock(at + self.offset, step=step)) for at in range(first, self.t1 + 1, step)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,137 @@
+"""A workload's document as a person would write it, made of what is stored; and the lines of its fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from steelyard.model.units import DAY, HOUR, MILLISECOND, MINUTE, SECOND, format_quantity
+
+Json = dict[str, Any]
+_PLAIN = {
+    "queue": "queue",
+    "priority_class": "priorityClass",
+    "template": "template",
+    "restart": "restart",
+    "max_attempts": "maxAttempts",
+    "hold": "hold",
+    "preemptible": "preemptible",
+    "artifacts": "artifacts",
+    "replicas": "replicas",
+    "array": "array",
+    "evaluation": "evaluation",
+}
+_SPANS = {"time_limit": "timeLimit", "grace": "grace", "idle_limit": "idleLimit"}
+_OF_ROLE = {
+    "image": "image",
+    "working_directory": "workingDirectory",
+    "port": "port",
+    "requires": "requires",
+    "expect": "expect",
+}
+_OF_REQUEST = {"flavors": "flavors", "models": "models", "clusters": "clusters"}
+#: What stands in every row and that nobody wrote.
+_DEFAULTS = {"restart": "on-infrastructure", "maxAttempts": 3, "grace": "10s"}
+_UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s"), (MILLISECOND, "ms"))
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+def document_of(view: Mapping[str, Any]) -> str:
+    """The document in YAML. Defaults are left out; a template is expanded already."""
+    spec = view["spec"]
+    metadata: Json = {"name": view["name"], "namespace": view["namespace"]}
+    if spec.get("labels"):
+        metadata["labels"] = dict(spec["labels"])
+    body: Json = {"kind": spec["kind"]}
+    body |= {new: spec[old] for old, new in _PLAIN.items() if spec.get(old) not in (None, [], {}, False)}
+    body |= {new: duration(spec[old]) for old, new in _SPANS.items() if spec.get(old)}
+    if spec.get("preemptible") is (spec["kind"] != "inference"):
+        body.pop("preemptible", None)
+    elif spec.get("preemptible") is False:
+        body["preemptible"] = False
+    body.pop("template", None)
+    body = {key: value for key, value in body.items() if _DEFAULTS.get(key) != value}
+    body["roles"] = [_role(role) for role in spec["roles"]]
+    return dump({"kind": "Workload", "metadata": metadata, "spec": body})
+
+
+def _role(role: Mapping[str, Any]) -> Json:
+    request = role["request"]
+    found: Json = {"name": role["name"], "count": role["count"], "command": list(role["command"])}
+    if role.get("env"):
+        found["env"] = dict(role["env"])
+    found["requests"] = {name: _amount(name, quantity) for name, quantity in request["amounts"]}
+    found |= {new: request[old] for old, new in _OF_REQUEST.items() if request.get(old)}
+    if request.get("node_labels"):
+        found["nodeLabels"] = dict(request["node_labels"])
+    found |= {new: role[old] for old, new in _OF_ROLE.items() if role.get(old)}
+    if role.get("probe"):
+        probe = role["probe"]
+        found["probe"] = {**probe, "interval": duration(probe["interval"])}
+    return found
+
+
+def _amount(resource: str, quantity: int) -> str:
+    if resource == "memory":
+        return f"{quantity // 1024}Gi" if quantity % 1024 == 0 else f"{quantity}Mi"
+    return f"{quantity}m" if quantity % 1000 else format_quantity(resource, quantity)
+
+
+def duration(micros: int) -> str:
+    """A span as documents write it: `1h30m`."""
+    parts, rest = [], micros
+    for unit, letter in _UNITS:
+        count, rest = divmod(rest, unit)
+        if count:
+            parts.append(f"{count}{letter}")
+    return "".join(parts) or "0s"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Lists of plain values on one line, as people write commands."""
+
+    def represent_sequence(
+        self, tag: str, sequence: Any, flow_style: bool | None = None
+    ) -> yaml.SequenceNode:
+        plain = all(not isinstance(item, dict | list | tuple) for item in sequence)
+        return super().represent_sequence(tag, sequence, flow_style=plain or flow_style)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Never: every value is written out."""
+        return True
+
+
+def dump(document: Json) -> str:
+    """A document as YAML, its keys in their order."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+def line_of(text: str, path: str | None) -> int | None:
+    """The line (from 1) of a field in a YAML text, or of the innermost part of its path that is there."""
+    if not path:
+        return None
+    try:
+        node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return None
+    line: int | None = None
+    for key, index in _STEP.findall(path):
+        found = _step(node, key, index)
+        if found is None:
+            return line
+        line, node = found
+    return line
+
+
+def _step(node: Any, key: str, index: str) -> tuple[int, Any] | None:
+    if isinstance(node, yaml.MappingNode) and key:
+        for name, value in node.value:
+            if name.value == key:
+                return name.start_mark.line + 1, value
+    if isinstance(node, yaml.SequenceNode) and index and int(index) < len(node.value):
+        inner = node.value[int(index)]
+        return inner.start_mark.line + 1, inner
+    return None

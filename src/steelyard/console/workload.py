@@ -1,0 +1,116 @@
+"""One workload: its page, led by the verdict or the reasons, and what may be done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from steelyard.console.document import document_of
+from steelyard.console.log import log_of
+from steelyard.console.serve import Page
+from steelyard.console.story import story
+from steelyard.console.visit import Visit
+from steelyard.identity.authorise import authorise
+from steelyard.model.errors import ForbiddenError
+from steelyard.model.ids import parse
+from steelyard.model.lifecycle import Phase
+from steelyard.model.organisation import Verb
+from steelyard.services import workloads
+
+Json = dict[str, Any]
+#: action → the phases in which it makes sense; a finished workload is tried again unless it succeeded.
+ACTIONS: dict[str, frozenset[str]] = {
+    "retry": frozenset({Phase.FINISHED}),
+    "hold": frozenset({Phase.QUEUED}),
+    "release": frozenset({Phase.HELD}),
+    "cancel": frozenset(Phase) - {Phase.FINISHED, Phase.STOPPING, Phase.RELEASING},
+}
+_ACT: Mapping[str, Callable[..., Json]] = {
+    "cancel": workloads.cancel,
+    "retry": workloads.retry,
+    "hold": workloads.hold,
+    "release": workloads.release,
+}
+#: How the lead of a page is toned, by phase and by outcome.
+_TONES = {
+    "queued": "wait", "reserved": "wait", "held": "mute", "starting": "run", "running": "run",
+    "suspended": "wait", "stopping": "warn", "releasing": "warn",
+}  # fmt: skip
+_ENDS = {"succeeded": "ok", "cancelled": "mute", "withdrawn": "mute"}
+
+
+def workload_page(visit: Visit) -> Response:
+    """What happened, why, what would change it; then everything that is known."""
+    view = _view(visit)
+    picture = story(view, visit.speech, visit.now)
+    return visit.show(
+        "workload.html",
+        view=view,
+        tone=_ENDS.get(view["outcome"], "bad") if view["outcome"] else _TONES.get(view["phase"], "mute"),
+        actions=possible(visit, view),
+        story=picture,
+        log=log_of(visit, view),
+        document=document_of(view),
+        done=visit.asked("done") if visit.asked("done") in ACTIONS or visit.asked("done") == "submit" else "",
+    )
+
+
+def explanation_page(visit: Visit) -> Response:
+    """What the next decision would be, asked of the scheduler itself, and who is looked at before."""
+    view = _view(visit)
+    found = workloads.explain_workload(visit.console.desk, visit.principal, parse("workload", view["id"]))
+    return visit.show("explanation.html", view=view, found=found)
+
+
+def _view(visit: Visit) -> Json:
+    return workloads.show(visit.console.desk, visit.principal, parse("workload", visit.named("workload_id")))
+
+
+def possible(visit: Visit, view: Json) -> list[str]:
+    """What this reader may do to it now."""
+    if not _may_change(visit, view):
+        return []
+    if view["phase"] == Phase.FINISHED:
+        return ["retry"] if view["outcome"] not in (None, "succeeded") else []
+    return [name for name, phases in ACTIONS.items() if view["phase"] in phases]
+
+
+def _may_change(visit: Visit, view: Json) -> bool:
+    try:
+        authorise(visit.principal, Verb.CHANGE, "workload", view["project"], owner=view["submitter"])
+    except ForbiddenError:
+        return False
+    return True
+
+
+def _confirm(action: str) -> Page:
+    def page(visit: Visit) -> Response:
+        return visit.show("confirm.html", view=_view(visit), action=action)
+
+    return Page("GET", f"/workloads/{{workload_id}}/{action}", page)
+
+
+def _act(action: str) -> Page:
+    def page(visit: Visit) -> Response:
+        name = visit.named("workload_id")
+        version = visit.form.get("version", "")
+        _ACT[action](
+            visit.console.desk,
+            visit.principal,
+            parse("workload", name),
+            if_match=int(version) if version.isdecimal() and len(version) < 19 else None,
+            origin=visit.origin(),
+        )
+        return visit.go(f"/workloads/{name}?done={action}")
+
+    return Page("POST", f"/workloads/{{workload_id}}/{action}", page)
+
+
+PAGES = [
+    Page("GET", "/workloads/{workload_id}", workload_page),
+    Page("GET", "/workloads/{workload_id}/explanation", explanation_page),
+    *[_confirm(action) for action in ACTIONS],
+    *[_act(action) for action in ACTIONS],
+]
