@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,8 @@ from steelyard.model.units import parse_quantity
 from steelyard.services.audit import checkpoint
 from steelyard.services.keys import open_log_key, rotate_log_key
 from steelyard.services.live_load import SnapshotSource
+from steelyard.services.metrics import Loop as LoopNow
+from steelyard.services.metrics import Meters
 from steelyard.services.setup import first_start, reset_password
 from steelyard.services.workloads import Desk
 from steelyard.store.archive import is_unfinished
@@ -169,9 +172,16 @@ def build(folder: Path, database: str) -> House:
         if signer.able:
             checkpoint(store, signer, reason)
 
-    loop = ControlLoop(store, make_engine, seal, render("server", store.ids.next()))
+    def loop_now() -> LoopNow:
+        ticked = time.monotonic() - loop.ticked_at if loop.ticked_at else None
+        return LoopNow(loop.leading, ticked, loop.last_error is not None)
+
+    meters = Meters(store, loop_now)
+    store.writer.on_flush = meters.commit
+    holder = render("server", store.ids.next())
+    loop = ControlLoop(store, make_engine, seal, holder, on_cycle=meters.cycle)
     desk = Desk(store, SnapshotSource())
-    services = Services.over(store, desk=desk, engines=engines, signer=signer)
+    services = Services.over(store, desk=desk, engines=engines, signer=signer, meters=meters)
     services.extra["control"] = loop
     services.extra["folder"] = folder
     loop.start()

@@ -20,6 +20,7 @@ from steelyard.api import (
     health,
     inventory,
     logs,
+    metrics,
     objects,
     problems,
     queues,
@@ -57,6 +58,7 @@ ROUTERS: list[APIRouter] = [
     audit.router,
     events.router,
     doctor.router,
+    metrics.router,
     version.router,
 ]
 #: Doors that are no requests: each asks for the credential itself, before it opens.
@@ -85,7 +87,12 @@ def create_app(services: Services, *, more: list[APIRouter] | None = None) -> Fa
         app.include_router(router, dependencies=[Depends(admit)])
     for router in SOCKET_ROUTERS:
         app.include_router(router)
-    app.add_middleware(Edge, new_id=partial(_request_id, services), identify=identify)
+    app.add_middleware(
+        Edge,
+        new_id=partial(_request_id, services),
+        identify=identify,
+        on_answer=None if services.meters is None else services.meters.request,
+    )
     return app
 
 

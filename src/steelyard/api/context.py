@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -13,6 +14,7 @@ from steelyard.engines.port import Engine
 from steelyard.evidence.leaf import Origin
 from steelyard.locale import negotiate
 from steelyard.services.attempts import RefusedAttempts
+from steelyard.services.metrics import Meters
 from steelyard.services.sessions import Logins, Principals
 from steelyard.services.workloads import Desk
 from steelyard.store.store import Store
@@ -29,7 +31,9 @@ class Services:
     desk: Desk | None = None
     engines: Mapping[str, Engine] = field(default_factory=dict)
     signer: Any = None  # the log's signing key
+    meters: Meters | None = None  # what this server counts
     threads: int = 16  # that answer requests; fewer than the database has connections
+    stopping: Event = field(default_factory=Event)  # set when the server is told to end
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from hashlib import sha256
+from typing import TypeAlias
 
 import anyio.to_thread
 from fastapi import Request
@@ -17,16 +19,26 @@ from steelyard.model.errors import InvalidError, SteelyardError
 REQUEST_ID = "steelyard.request_id"
 BODY_DIGEST = "steelyard.body_digest"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_METHODS = _SAFE | {"POST", "PUT", "PATCH", "DELETE"}
+#: The label of what is no address or method of ours: whoever asks must not make labels.
+NO_ROUTE = "other"
+OnAnswer: TypeAlias = Callable[[str, str, int, float], None]
 
 
 class Edge:
     """ASGI middleware around the whole app. `new_id` renders a request id; `identify` raises
-    UnauthenticatedError for a request without a credential that holds."""
+    UnauthenticatedError for a request without a credential that holds. `on_answer` is told of each answer
+    when it begins: method, pattern of its route, status, seconds."""
 
     def __init__(
-        self, app: ASGIApp, new_id: Callable[[], str], identify: Callable[[Request], object]
+        self,
+        app: ASGIApp,
+        new_id: Callable[[], str],
+        identify: Callable[[Request], object],
+        on_answer: OnAnswer | None = None,
     ) -> None:
         self._app = app
+        self._on_answer = on_answer
         self._new_id = new_id
         self._identify = identify
 
@@ -36,7 +48,7 @@ class Edge:
             await self._app(scope, receive, send)
             return
         scope[REQUEST_ID] = self._new_id()
-        sending = _with_headers(send, scope[REQUEST_ID])
+        sending = _with_headers(self._timed(scope, send), scope[REQUEST_ID])
         try:
             if scope["method"] not in _SAFE:
                 receive = await self._checked_body(scope, receive)
@@ -44,6 +56,21 @@ class Edge:
             await problems.answer(Request(scope), error)(scope, receive, sending)
             return
         await self._app(scope, receive, sending)
+
+    def _timed(self, scope: Scope, send: Send) -> Send:
+        told = self._on_answer
+        if told is None:
+            return send
+        began = time.monotonic()
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", "") or NO_ROUTE
+                method = scope["method"] if scope["method"] in _METHODS else NO_ROUTE
+                told(method, route, message["status"], time.monotonic() - began)
+            await send(message)
+
+        return sending
 
     async def _checked_body(self, scope: Scope, receive: Receive) -> Receive:
         """Reads the body whole, checks it, and hands it on. A large one is taken only of somebody who is

@@ -11,13 +11,14 @@ router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz")
-def healthz() -> dict[str, str]:
+async def healthz() -> dict[str, str]:
     """The process answers."""
     return {"status": "ok"}
 
 
 @router.get("/readyz")
 def readyz(services: ServicesDep) -> dict[str, str]:
-    """The database answers and the writer runs; 503 otherwise."""
-    check_ready(services.store)
+    """The database can be written to and is of this release, the last write succeeded, somebody holds or held
+    the control lease, and the server is not about to stop; else 503 with the codes of all that is missing."""
+    check_ready(services.store, with_lease="control" in services.extra, stopping=services.stopping.is_set())
     return {"status": "ok"}

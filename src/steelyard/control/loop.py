@@ -80,12 +80,20 @@ class ControlLoop:
     """Call `tick` (tests, benchmarks), or `start` a thread and `close` it."""
 
     def __init__(
-        self, store: Store, make_engine: EngineFactory, seal: Seal, holder: str, *, inline: bool = False
+        self,
+        store: Store,
+        make_engine: EngineFactory,
+        seal: Seal,
+        holder: str,
+        *,
+        inline: bool = False,
+        on_cycle: Callable[[int, float], None] | None = None,
     ) -> None:
         self._store = store
         self._make_engine = make_engine
         self._seal = seal
         self._inline = inline
+        self._on_cycle = on_cycle  # told after each cycle: placements, seconds
         self._lease = Lease(store, holder)
         self._wake = threading.Event()
         self._ending = threading.Event()
@@ -180,11 +188,17 @@ class ControlLoop:
         due = desk.scheduler.next_at is not None and desk.scheduler.next_at <= context.store.now()
         if context.changed or due or desk.scheduler.more:
             context.changed = False
-            desk.scheduler.run()
+            self._cycle(desk)
             desk.causes.run(desk.waiting)
         desk.sealer.run()
         self._set_polls(desk)
         return more or desk.scheduler.more
+
+    def _cycle(self, desk: Desk) -> None:
+        began = time.monotonic()
+        placements = desk.scheduler.run()
+        if self._on_cycle is not None:
+            self._on_cycle(placements, time.monotonic() - began)
 
     def _take(self, desk: Desk, seen: Seen) -> None:
         if seen.observation is not None:

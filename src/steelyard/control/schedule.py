@@ -42,8 +42,8 @@ class Scheduler:
         self.more = False
         self.next_at: int | None = None
 
-    def run(self) -> None:
-        """One cycle."""
+    def run(self) -> int:
+        """One cycle; how many attempts it placed."""
         context, now = self._context, self._context.now()
         snapshot = context.state.snapshot()
         decisions = decide(snapshot, context.state.policy, now)
@@ -57,6 +57,7 @@ class Scheduler:
         if decisions.changes_state or noted:
             self._store_cycle(unit, cycle_id, decisions, snapshot)
         context.commit(unit, now)
+        return len(decisions.placements)
 
     def _still_waiting(self, decisions: Decisions) -> dict[str, ShapeReasons]:
         waiting = self._context.state.waiting_shapes()

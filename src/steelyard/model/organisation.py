@@ -19,6 +19,7 @@ class Verb(StrEnum):
     EXECUTE = "execute"  # run commands beside a workload's members
     MANAGE = "manage"
     AUDIT = "audit"
+    OBSERVE = "observe"  # read figures of the whole installation that tell of no project
 
 
 class RoleName(StrEnum):
@@ -28,14 +29,16 @@ class RoleName(StrEnum):
     MEMBER = "member"  # of a project: views and requests in it, changes own workloads
     VIEWER = "viewer"
     AUDITOR = "auditor"
+    MONITOR = "monitor"  # for a monitoring system: its metrics, and nothing else
 
 
-#: role → verbs it grants. Administrator and auditor are bound to the whole installation.
+#: role → verbs it grants. Administrator, auditor and monitor are bound to the whole installation.
 GRANTS: dict[RoleName, frozenset[Verb]] = {
     RoleName.ADMINISTRATOR: frozenset(Verb),
     RoleName.MEMBER: frozenset({Verb.VIEW, Verb.REQUEST, Verb.CHANGE, Verb.EXECUTE}),
     RoleName.VIEWER: frozenset({Verb.VIEW}),
-    RoleName.AUDITOR: frozenset({Verb.VIEW, Verb.AUDIT}),
+    RoleName.AUDITOR: frozenset({Verb.VIEW, Verb.AUDIT, Verb.OBSERVE}),
+    RoleName.MONITOR: frozenset({Verb.OBSERVE}),
 }
 
 

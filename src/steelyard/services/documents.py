@@ -54,7 +54,7 @@ MAX_ROUTES = 1000
 MAX_SHARED = 64
 MAX_SPEC_BYTES = 4 * 1024 * 1024
 _ENGINES = (EngineKind.LOCAL, EngineKind.SIMULATED)
-_WHOLE_INSTALLATION = frozenset({RoleName.ADMINISTRATOR, RoleName.AUDITOR})
+_WHOLE_INSTALLATION = frozenset({RoleName.ADMINISTRATOR, RoleName.AUDITOR, RoleName.MONITOR})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -20,12 +21,11 @@ _ADVISORY_LOCK = 7580
 
 def upgrade(engine: Engine) -> None:
     """Upgrade in one transaction. Raises UnavailableError when the database is newer than this program."""
-    script = ScriptDirectory.from_config(_config())
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_LOCK,))
         if pending(connection):
-            upgrade_to(connection, str(script.get_current_head()))
+            upgrade_to(connection, _known()[-1])
 
 
 def pending(connection: Connection) -> list[str]:
@@ -33,14 +33,20 @@ def pending(connection: Connection) -> list[str]:
 
     Raises UnavailableError `database-newer` when it has had one that this program does not know.
     """
-    script = ScriptDirectory.from_config(_config())
-    known = [revision.revision for revision in script.walk_revisions()][::-1]
+    known = _known()
     current = MigrationContext.configure(connection).get_current_revision()
     if current is None:
-        return known
+        return list(known)
     if current not in known:
         raise UnavailableError("database-newer", revision=current)
-    return known[known.index(current) + 1 :]
+    return list(known[known.index(current) + 1 :])
+
+
+@cache
+def _known() -> tuple[str, ...]:
+    """Every migration of this program, the first one first."""
+    script = ScriptDirectory.from_config(_config())
+    return tuple(revision.revision for revision in script.walk_revisions())[::-1]
 
 
 def upgrade_to(connection: Connection, revision: str) -> None:

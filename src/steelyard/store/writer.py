@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
@@ -87,6 +88,8 @@ class Writer:
         self._heads: dict[str, Head] = {}
         self._listeners: list[Callable[[Sequenced], None]] = []
         self.commits = 0
+        #: Told after each group of writes, in the writer's thread: units, seconds.
+        self.on_flush: Callable[[int, float], None] | None = None
         self.broken: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
@@ -99,6 +102,11 @@ class Writer:
     def last_ts(self) -> int:
         """The time of the newest leaf, µs UTC."""
         return self._last_ts
+
+    @property
+    def waiting(self) -> int:
+        """Units that wait to be written; an estimate."""
+        return self._queue.qsize()
 
     def start(self) -> None:
         """Begin to take units."""
@@ -158,7 +166,10 @@ class Writer:
                     break
                 group.append(following)
                 count += following[0].size
+            began = time.monotonic()
             self._flush(group)
+            if self.on_flush is not None:
+                _tell(self.on_flush, len(group), time.monotonic() - began)
             if last:
                 return
 

@@ -112,6 +112,7 @@ TABLE: list[Row] = [
     ("POST /v1/audit/bundle", "/v1/audit/bundle", None, [503, 503, *WHOLE[2:]]),
     ("GET /v1/events/stream", "/v1/events/stream?seconds=0", None, ALL),
     ("GET /v1/doctor", "/v1/doctor", None, WHOLE),
+    ("GET /metrics", "/metrics", None, [503, 503, 403, 403, 403, 403]),
     ("GET /v1/version", "/v1/version", None, ALL),
     ("GET /v1/openapi.json", "/v1/openapi.json", None, ALL),
     ("DELETE /v1/sessions/current", "/v1/sessions/current", None, [204] * 6),
