@@ -78,6 +78,17 @@ def test_the_probe_answers_for_each_attempt_in_order(harness: Harness) -> None:
     ]
 
 
+@pytest.mark.requirement("G8")
+def test_a_fence_leaves_others_alone_and_names_what_it_could_not_end(harness: Harness) -> None:
+    ends, runs = harness.start(Does.SUCCEEDS), harness.start(Does.RUNS)
+    harness.until_running(runs)
+    harness.until_ended(ends)
+    harness.until_free(ends)
+    (fenced,) = harness.engine.fence([ends.attempt_id])
+    assert (fenced.attempt_id, fenced.done, fenced.left) == (ends.attempt_id, (), ())
+    assert harness.seen(runs)[0].phase is MemberPhase.RUNNING
+
+
 # -- logs -------------------------------------------------------------------------------------------
 
 

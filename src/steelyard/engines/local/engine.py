@@ -47,6 +47,7 @@ from steelyard.engines.port import (
 from steelyard.model.errors import SteelyardError
 from steelyard.model.execution import Execution
 from steelyard.model.resources import Availability, FoundNode, UnavailableReason
+from steelyard.model.units import WHOLE_DEVICE
 
 _BATCH = 100
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -106,7 +107,7 @@ class LocalEngine:
             signals=frozenset(Signal),
             can_exec=int(self._link.hello["protocol"]) >= WITH_EXEC,
             can_update=False,
-            sees_device_processes=False,
+            sees_device_processes=True,
             sees_utilisation=True,
             isolation=held,
             isolation_mode=mode,
@@ -299,7 +300,8 @@ class LocalEngine:
             "image": member.image,
             "requires": list(member.requires),
             "devices": [
-                {"class": one.device_class.value, "family": one.family, "files": list(device_files(one))}
+                {"class": one.device_class.value, "family": one.family, "files": list(device_files(one)),
+                 "whole": one.quantity >= WHOLE_DEVICE}
                 for one in member.devices
             ],
             "cpu": member.cpu,

@@ -20,7 +20,6 @@ from steelyard.engines.local.kerneltables import Listener, Object
 from steelyard.engines.local.leftovers import is_its, is_its_memory, shared_files
 from steelyard.engines.local.paths import Layout
 
-
 _SHIM = "steelyard-shim"  # as it names itself; a program has another user id than the supervisor
 _ME = os.geteuid()
 _MOST_ANCESTORS = 64
