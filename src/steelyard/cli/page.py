@@ -25,6 +25,8 @@ def draw(session: Session, view: Mapping[str, Any]) -> None:
         session.line(f"  - {session.reason(reason)}")
     if view.get("ahead"):
         session.say("cli.show.ahead", count=view["ahead"])
+    if is_failure(view):
+        _verdict(session, view["verdict"])
     session.line()
     _facts(session, view)
     first = view["reasons"][0]["code"] if view.get("reasons") else None
@@ -39,7 +41,7 @@ def draw(session: Session, view: Mapping[str, Any]) -> None:
 def headline(session: Session, view: Mapping[str, Any], now: int) -> str:
     """The state in plain words: the verdict, the binding reason, or what goes on."""
     phase, outcome = view["phase"], view["outcome"]
-    if view.get("verdict") and outcome not in (None, "succeeded"):
+    if is_failure(view):
         sentence = session.verdict(view["verdict"])
         return session.text("cli.show.failed", outcome=outcome, sentence=sentence)
     if view.get("reasons"):
@@ -52,6 +54,25 @@ def headline(session: Session, view: Mapping[str, Any], now: int) -> str:
     spent = _spent(view, phase)
     ran = now - since if spent is None else spent
     return session.text("cli.show.goes-on", phase=phase, stage=view.get("sub_stage"), ran=ran, cluster=place)
+
+
+def is_failure(view: Mapping[str, Any]) -> bool:
+    """Whether it ended by what has a verdict, and not because somebody asked for it."""
+    verdict = view.get("verdict")
+    return bool(verdict) and view["outcome"] not in (None, "succeeded") and verdict.get("group") != "none"
+
+
+def _verdict(session: Session, verdict: Mapping[str, Any]) -> None:
+    """Whether trying again helps, and what the verdict rests on."""
+    if verdict.get("retry"):
+        session.say("cli.show.retry", retry=verdict["retry"])
+    if verdict.get("rule"):
+        session.say("cli.show.evidence", rule=verdict["rule"], catalogue=verdict["catalogue"])
+    for pointer in verdict.get("evidence") or ():
+        session.line("  " + session.pointer(pointer))
+    others = [f"{other['stage']}/{other['code']} ({other['rule']})" for other in verdict.get("others") or ()]
+    if others:
+        session.say("cli.show.others", what=", ".join(others))
 
 
 def _spent(view: Mapping[str, Any], state: str) -> int | None:

@@ -90,6 +90,14 @@ class Session:
         """The first sentence of a verdict: what happened."""
         return one_line(locale.verdict_cause(verdict, self.lang))
 
+    def action(self, verdict: Mapping[str, Any]) -> str:
+        """What to do about it."""
+        return one_line(locale.text(f"verdict.action.{verdict.get('action')}", None, self.lang))
+
+    def pointer(self, pointer: Mapping[str, Any]) -> str:
+        """A piece of a verdict's evidence."""
+        return one_line(locale.pointer_text(pointer, self.lang))
+
     def simulated(self, record: Mapping[str, Any]) -> str:
         """The mark of what is simulated, with a space before it; empty for what is real."""
         return f" [{self.text('cli.simulated')}]" if record.get("simulated") else ""

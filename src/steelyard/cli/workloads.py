@@ -64,7 +64,7 @@ def state(session: Session, row: Mapping[str, Any]) -> str:
 
 
 def _why(session: Session, row: Mapping[str, Any]) -> str | None:
-    if row.get("verdict"):
+    if page.is_failure(row):
         return session.cause(row["verdict"])
     reason = row.get("first_reason")
     return session.word("why", reason["code"]) if reason else None

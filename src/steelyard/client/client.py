@@ -314,6 +314,21 @@ class Client(ReleaseRequests):
         """Refusals, the newest first."""
         return self._items("/v1/refusals", {"project": project}, most)
 
+    def failures(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        project: str | None = None,
+        stage: str | None = None,
+        group: str | None = None,
+        order: str | None = None,
+        limit: int | None = None,
+    ) -> Json:
+        """Failed attempts and refusals by signature, the worst first; `order`: count, lost-time, newest."""
+        query = {"from": start, "to": end, "project": project, "stage": stage, "group": group}
+        return cast(Json, self._get("/v1/failures", {**query, "order": order, "limit": limit}))
+
     def usage(self, start: int | None = None, end: int | None = None, by: str | None = None) -> Json:
         """Who used what in `[start, end)` (µs UTC), summed by the keys of `by`."""
         return cast(Json, self._get("/v1/usage", {"from": start, "to": end, "by": by}))

@@ -24,6 +24,7 @@ from steelyard.model.ids import IdSource, parse, render
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.services.reasons import read_reasons, reason_view, scoped_reason, write_reasons
+from steelyard.services.verdicts import judge_refusal, leaf_view
 from steelyard.store import tables as t
 from steelyard.store import workloads as repository
 from steelyard.store.database import View
@@ -83,7 +84,7 @@ def refusal_unit(
     origin: Origin | None = None,
 ) -> tuple[int, Unit]:
     """The refusal's id and the unit that records it."""
-    number = ids.next()
+    number, verdict = ids.next(), judge_refusal(reasons)
     unit = Unit(actor)
     row = unit.insert(
         t.refusal,
@@ -101,6 +102,8 @@ def refusal_unit(
         complete=not any(reason.approximate for reason in reasons),
         policy_version=request.policy_version,
         review_state="open",
+        failure_signature=None if verdict is None else verdict.signature,
+        failure_stage=None if verdict is None else str(verdict.stage),
     )
     codes = [reason.code for reason in reasons]
     unit.leaf(
@@ -121,6 +124,7 @@ def refusal_unit(
                 "requested": request.asked,
                 "reasons": [_brief(reason) for reason in reasons[:MAX_LEAF_REASONS]],
                 "reason_count": len(codes),
+                "verdict": None if verdict is None else leaf_view(verdict),
             },
         ),
         row,
@@ -183,6 +187,7 @@ def refusal_view(row: Record, scope: Scope) -> Json:
         "policy_version": row["policy_version"],
         "request_digest": row["request_digest"],
         "review_state": row["review_state"],
+        "verdict": msgspec.to_builtins(judge_refusal(reasons)),
     }
 
 

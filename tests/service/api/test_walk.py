@@ -103,6 +103,7 @@ TABLE: list[Row] = [
     ("GET /v1/cycles", "/v1/cycles", None, WHOLE),
     ("GET /v1/cycles/{cycle_id}", f"/v1/cycles/{NO_CYCLE}", None, [404, 404, *WHOLE[2:]]),
     ("POST /v1/cycles/{cycle_id}/replay", f"/v1/cycles/{NO_CYCLE}/replay", None, [404, 404, *WHOLE[2:]]),
+    ("GET /v1/failures", "/v1/failures", None, ALL),
     ("GET /v1/usage", "/v1/usage", None, BOUND),
     ("GET /v1/audit/leaves", "/v1/audit/leaves", None, WHOLE),
     ("GET /v1/audit/checkpoint", "/v1/audit/checkpoint", None, [503, 503, *WHOLE[2:]]),

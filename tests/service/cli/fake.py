@@ -30,8 +30,6 @@ VERDICT: dict[str, Any] = {
     "stage": "application", "code": "exit-code", "group": "business", "responsible": "submitter",
     "action": "look-at-log", "confidence": "high", "text": "server's own",
     "evidence": [
-        {"kind": "line", "field": "log", "value": "giving up", "member": "mb_1", "offset": 120, "length": 9,
-         "digest": "00" * 32},
         {"kind": "counter", "field": "exit_code", "value": 3, "member": "mb_1", "offset": None,
          "length": None, "digest": None},
     ],
@@ -91,6 +89,16 @@ FAILED: dict[str, Any] = {
     "attempts": [ATTEMPT], "ahead": None, "version": 6,
     "evictions": [{"attempt": "at_0", "preemptor": "wl_9", "preemptor_name": "big", "rule": "priority",
                    "policy_version": 1, "quantity": {"gpu": 1000}, "lost_time": 5 * SECOND, "at": T0}],
+}  # fmt: skip
+FAILURES: dict[str, Any] = {
+    "catalogue": "1-abc", "from": None, "to": T0, "by_stage": {"application": 4, "unknown": 1}, "failures": 5,
+    "refusals": 2, "lost_time": 90 * SECOND, "simulated_lost_time": 0, "groups": 3,
+    "items": [
+        {"signature": "0123456789abcdef", "kind": "attempt", "simulated": True, "count": 4, "workloads": 3,
+         "lost_time": 80 * SECOND, "first_at": T0, "last_at": T0, "verdict": VERDICT,
+         "projects": [{"project": "alpha", "count": 4}],
+         "newest": {"workload": "wl_2", "name": "old", "project": "alpha", "attempt": 1}},
+    ],
 }  # fmt: skip
 OLD = {**{key: FAILED[key] for key in ROW}, "id": "wl_2", "name": "old"}
 DEVICE: dict[str, Any] = {
@@ -264,6 +272,7 @@ def installed() -> Fake:
         "GET /v1/objects/Team/red": DOCUMENT,
         "GET /v1/objects/Team/red/history": page(DOCUMENT),
         "DELETE /v1/objects/Team/red": {**RESULT, "action": "retired"},
+        "GET /v1/failures": FAILURES,
         "GET /v1/usage": USAGE,
         "GET /v1/refusals": page(REFUSAL),
         "GET /v1/refusals/rf_1": REFUSAL,

@@ -106,3 +106,13 @@ def test_an_open_wait_without_a_slice_is_named_by_the_binding_reason(
 def test_an_attempt_of_which_nothing_is_known_draws_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     timeline.draw(Session("en", {}), {"times": {}, "waits": [], "tiles": []}, T0)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.requirement("F12")
+def test_a_failed_one_says_what_its_verdict_rests_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert installed().run("show", "wl_2") == 0
+    shown = capsys.readouterr().out
+    assert "Evidence (rule application.exit-code, catalogue 1-abc):" in shown
+    assert "exit_code = 3 (mb_1)" in shown
+    assert "Also possible: environment/network-unreachable (line.network)" in shown
+    assert "Trying again does not help before this is put right." in shown
