@@ -142,7 +142,7 @@ def test_the_other_work_folders_of_the_same_project_are_put_back_and_of_no_other
         Path(layout.attempt_work(name), "members.json").write_text(text)
     claim = {"attempt": "at_0", "project": "mine", "isolation": {"mode": "bubblewrap", "network": "host"}}
     told = [f"{layout.attempt_work(f'at_{number}')}/mb/model.json" for number in range(1, 4)]
-    one = {"member": "mb_0", "command": ["serve", *told, f"{layout.work}/../log.key"], "port": None}
+    one = {"member": "mb_0", "command": ["serve", f"--model={told[0]}", *told[1:], f"{layout.work}/../log.key"], "port": None}
     os.makedirs(layout.member_work("at_0", "mb_0"))
     found = of(layout, claim, one, {"RESUME": layout.attempt_work("at_1")})
     assert found is not None

@@ -100,7 +100,8 @@ def _own(layout: Layout, attempt: dict[str, Any], texts: Iterable[str]) -> list[
     """The work folders of the same project's other attempts that a text names."""
     found = []
     begin = layout.work + "/"
-    for name in {text[len(begin) :].partition("/")[0] for text in texts if text.startswith(begin)}:
+    named = {part.partition("/")[0] for text in texts for part in text.split(begin)[1:]}
+    for name in sorted(named):
         if is_id(name) and name != attempt["attempt"]:
             folder = layout.attempt_work(name)
             noted = (read_json(os.path.join(folder, "members.json")) or {}).get(PROJECT)

@@ -78,9 +78,11 @@ def interpreter() -> str:
 
 
 def prefixes() -> tuple[str, ...]:
-    """Where the interpreter of the server and its packages are."""
-    places = (sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(interpreter()))
-    return tuple(dict.fromkeys(places))
+    """Where the interpreter of the server and its packages are, this one and its examples among them."""
+    places = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(interpreter())]
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    examples = os.path.join(os.path.dirname(os.path.dirname(package)), "examples")
+    return tuple(dict.fromkeys([*places, package, examples]))
 
 
 def stranger_may_enter(path: str) -> bool:
