@@ -17,6 +17,8 @@ PAGES: dict[str, str] = {
     "succeeded": "/workloads/{evaluate-small}",
     "held": "/workloads/{kept-back}",
     "confirm": "/workloads/{train-resnet}/cancel",
+    "submit": "/submit?start=training",
+    "submit-like": "/submit?like={train-resnet}",
     "password": "/password",
     "not-found": "/nowhere",
 }

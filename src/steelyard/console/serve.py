@@ -69,7 +69,7 @@ def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
             form = await _read_form(request) if page.method == "POST" else {}
             limiter = _limiter() if page.slow else None
         except SteelyardError as error:
-            return answer_error(_visit(console, request, None, "", {}, request_id), error)
+            return answer_error(_visit(console, page, request, None, "", {}, request_id), error)
         response = await anyio.to_thread.run_sync(
             _answer, console, page, request, form, request_id, limiter=limiter
         )
@@ -121,7 +121,8 @@ def _answer(
     except UnauthenticatedError:
         secret = ""
     visitor = "" if known is not None else read_secret(request, VISITOR) or new_visitor()
-    visit = _visit(console, request, known, secret if known is not None else visitor, form, request_id)
+    holder = secret if known is not None else visitor
+    visit = _visit(console, page, request, known, holder, form, request_id)
     response = _guarded(page, visit)
     if visitor and visitor != read_secret(request, VISITOR):
         set_secret(request, response, visitor, VISITOR)
@@ -132,6 +133,7 @@ def _answer(
 
 def _visit(
     console: Console,
+    page: Page,
     request: Request,
     known: Identified | None,
     secret: str,
@@ -140,7 +142,7 @@ def _visit(
 ) -> Visit:
     preferences = Preferences.of(request)
     speech = Speech(preferences.lang, preferences.zone)
-    return Visit(request, console, preferences, speech, known, secret, form, request_id)
+    return Visit(request, page.path, console, preferences, speech, known, secret, form, request_id)
 
 
 def _guarded(page: Page, visit: Visit) -> Response:
@@ -156,7 +158,7 @@ def _guarded(page: Page, visit: Visit) -> Response:
     except UnauthenticatedError as error:
         return answer_error(visit, error) if page.open else visit.go(sign_in_path(visit))
     except SteelyardError as error:
-        _note(page, visit, error)
+        visit.note(error)
         return answer_error(visit, error)
     except Exception as error:  # the edge of a request: what nobody foresaw is logged with the request's id
         _log.error("page failed", request_id=visit.request_id, path=visit.path, exc_info=error)
@@ -186,16 +188,3 @@ def answer_error(visit: Visit, error: SteelyardError) -> Response:
     return visit.show(
         "error.html", status, number=status, code=error.code, params=error.params, reasons=reasons
     )
-
-
-def _note(page: Page, visit: Visit, error: SteelyardError) -> None:
-    """Who tried what it may not stands in the audit."""
-    if visit.identified is not None:
-        visit.console.attempts.access(
-            visit.principal,
-            error,
-            visit.origin(),
-            method=page.method,
-            route=page.path,
-            named=visit.request.path_params,
-        )

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
-from steelyard.locale import error_text, has, reason_text, text, verdict_cause, word
+from steelyard.locale import error_text, has, pointer_text, reason_text, text, verdict_cause, word
 from steelyard.model.reasons import Reason
 from steelyard.model.units import format_duration, format_quantity
 from steelyard.reports.drawing.markup import Markup, el, join
@@ -95,15 +95,9 @@ class Speech:
         code = f"verdict.action.{verdict['action']}"
         return coded(text(code, verdict, self.lang)) if has(code) else Markup("")
 
-    def pointer(self, pointer: Mapping[str, Any] | str) -> str:
+    def pointer(self, pointer: Mapping[str, Any]) -> Markup:
         """A piece of a verdict's evidence: which counter had which value, or which bytes of which log."""
-        if isinstance(pointer, str):
-            return pointer
-        where = pointer.get("member") or ""
-        if pointer.get("kind") == "line":
-            first, length = pointer.get("offset") or 0, pointer.get("length") or 0
-            return f"{where}:log[{first}:{first + length}]"
-        return f"{where}:{pointer.get('field')}={pointer.get('value')}".removeprefix(":")
+        return coded(pointer_text(pointer, self.lang))
 
     def error(self, code: str, params: Mapping[str, Any] | None = None) -> Markup:
         """The sentence of an error."""

@@ -30,6 +30,7 @@ def story(view: Json, speech: Speech, now: int) -> Markup | None:
     title = speech.say("workload.story.title", name=view["name"])
     picture = Gantt(title, window, groups, offset=speech.offset(first)).draw()
     shown = {stage_fill(state): speech.word("state", state) for state in _STATES}
+    shown["f-held-by"] = speech.word("state", "held")
     return el("figure", el("div", picture, cls="scroll", tabindex=0), legend(shown), cls="plate")
 
 

@@ -18,7 +18,7 @@ from steelyard.console.speech import Speech, offered_zones
 from steelyard.console.templates import environment, static_path
 from steelyard.evidence.leaf import Origin
 from steelyard.identity.tokens import CredentialKind
-from steelyard.model.errors import UnauthenticatedError
+from steelyard.model.errors import SteelyardError, UnauthenticatedError
 from steelyard.model.organisation import Principal
 from steelyard.reports.drawing.palette import patterns
 from steelyard.services.sessions import Identified
@@ -32,6 +32,7 @@ class Visit:
     """What a page is a function of. `secret` is the session's, or the visitor's before there is one."""
 
     request: Request
+    route: str  # the address with names in place of what was asked for
     console: Console
     preferences: Preferences
     speech: Speech
@@ -77,6 +78,18 @@ class Visit:
             ip=conceal(self.request.client.host if self.request.client is not None else None),
             request_id=self.request_id or None,
         )
+
+    def note(self, error: SteelyardError) -> None:
+        """Who tried what it may not stands in the audit."""
+        if self.identified is not None:
+            self.console.attempts.access(
+                self.principal,
+                error,
+                self.origin(),
+                method=self.request.method,
+                route=self.route,
+                named=self.request.path_params,
+            )
 
     def named(self, name: str) -> str:
         """A part of the address, such as an id."""

@@ -14,6 +14,12 @@ from tests.support.console import ConsoleHouse
 WHO = ["admin", "aud", "ann", "vic", "bob", "nob", None]
 #: Everybody who is signed in; visitors are led to the form.
 ALL = [200, 200, 200, 200, 200, 200, 303]
+#: A preview of it needs the right to ask in its project; of others' projects not even that they are there.
+JOB = """
+kind: Workload
+metadata: {name: walk, namespace: vision-dev}
+spec: {kind: training, roles: [{name: main, command: ["true"], requests: {cpu: 1}}]}
+"""
 GONE = [404, 404, 404, 404, 404, 404, 303]
 NO_WORKLOAD = "wl_0000000000000"
 
@@ -35,6 +41,8 @@ TABLE: dict[str, Row] = {
         f"POST /workloads/{{workload_id}}{rest}": (f"/workloads/{NO_WORKLOAD}{rest}", {"a": "b"}, GONE)
         for rest in ("/cancel", "/retry", "/hold", "/release")
     },
+    "GET /submit": ("/submit?start=training", None, ALL),
+    "POST /submit": ("/submit", {"document": JOB}, [200, 403, 200, 403, 200, 200, 303]),
     "POST /sign-out": ("/sign-out", {}, [303] * 7),
 }
 
