@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from steelyard.engines.port import EngineUnavailable, LogChunk, Signal, StartState
+from steelyard.engines.port import EngineUnavailable, LogChunk, MemberPhase, Signal, StartState
 from steelyard.model.errors import UnavailableError
 from steelyard.model.execution import Channel, Execution
 from steelyard.model.resources import Availability, DeviceClass

@@ -21,6 +21,8 @@ from steelyard.engines.local.paths import Layout
 _MOST_PIDS = 4096
 #: Processes of this shim's member that ended: what they left in shared memory is the member's.
 _gone: set[int] = set()
+#: Those that had to be ended by force.
+_killed: set[int] = set()
 
 
 def note_gone(pid: int) -> None:
@@ -84,6 +86,8 @@ def kill(pid: int, number: int) -> None:
     """Signals a process; one that is gone, or not ours to signal, is passed over."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
+        if number == signal.SIGKILL and len(_killed) < _MOST_PIDS:
+            _killed.add(pid)
 
 
 def clear(layout: Layout, attempt: str, member: str, groups: tuple[str, ...]) -> None:
@@ -93,13 +97,12 @@ def clear(layout: Layout, attempt: str, member: str, groups: tuple[str, ...]) ->
     Returns only when no process is left; one that can't be ended keeps the shim, and so the lock, alive.
     What is mounted in the temporary folder stays, with the folder: what is in it may be somebody else's.
     """
-    wait, ended = 0.02, set[int]()
+    wait = 0.02
     while rest := leftovers(groups):
         cgroups.kill(groups)
         for pid in rest:
             kill(pid, signal.SIGKILL)
             note_gone(pid)
-        ended |= rest
         signal.sigtimedwait({signal.SIGCHLD}, wait)
         wait = min(wait * 2, 1.0)
     files, size = clear_temporary(os.path.join(layout.member_work(attempt, member), "tmp"))
@@ -109,7 +112,7 @@ def clear(layout: Layout, attempt: str, member: str, groups: tuple[str, ...]) ->
     while not cgroups.remove(groups) and wait < 1.0:
         time.sleep(wait)
         wait *= 2
-    note = {"v": 1, "pids": pids, "processes": len(ended), "files": files, "bytes": size,
+    note = {"v": 1, "pids": pids, "processes": len(_killed), "files": files, "bytes": size,
             "shared-memory": objects, "shared-bytes": memory, "at": now()}  # fmt: skip
     insist(lambda: note_plainly(layout.notes(member, "swept"), note))
 

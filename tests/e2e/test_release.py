@@ -1,0 +1,171 @@
+"""The whole way of a release that can't be proven, on a real server and by its command line: a program that
+ignores TERM and leaves children, a mount and a file that somebody else holds; never offered meanwhile;
+quarantined with reasons; refused, fenced, proven free; and the next workload runs on the same device."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.books import check_books
+from tests.support.server import LOCAL_DOCUMENTS, PROGRAM, Server, environment, running
+
+#: Ignores TERM, double forks into a session of its own without its mark, and leaves files.
+STUBBORN = """
+trap '' TERM
+(env -i setsid sh -c 'trap "" TERM; exec sleep 600' &)
+mkdir "$TMPDIR/mnt"
+echo precious > "$TMPDIR/held"
+echo model > "$STEELYARD_ARTIFACTS/model"
+echo up
+while :; do sleep 1; done
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server whose releases must be proven within two seconds."""
+    documents = LOCAL_DOCUMENTS.replace(
+        "spec: {engine: local}", "spec: {engine: local, releaseWithin: 2s}", 1
+    )
+    with running(tmp_path / "data", documents) as made:
+        yield made
+
+
+def cli(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What the installed program says."""
+    token = server.client.headers["Authorization"].partition(" ")[2]
+    env = {
+        **environment(server.folder.parent),
+        "STEELYARD_URL": f"http://127.0.0.1:{server.port}",
+        "STEELYARD_TOKEN": token,
+    }
+    return subprocess.run(
+        [str(PROGRAM), *arguments, "--lang", "en"], env=env, capture_output=True, text=True, timeout=120
+    )
+
+
+def view(server: Server, workload: str) -> Any:
+    return server.get(f"/v1/workloads/{workload}")
+
+
+def phase(server: Server, workload: str) -> str:
+    return str(view(server, workload)["phase"])
+
+
+def cores(server: Server) -> dict[str, int]:
+    """held, free and unavailable milli-cores of the machine."""
+    rows = server.get("/v1/inventory/summary")["classes"]
+    found = [row for row in rows if row["class"] == "cpu"]
+    return {part: sum(row[part] for row in found) for part in ("held", "free", "unavailable")}
+
+
+def says(server: Server, workload: str, text: bytes) -> None:
+    """Waits until it stands in the log."""
+
+    def said() -> bool:
+        answer = server.client.get(f"/v1/workloads/{workload}/logs")
+        return answer.is_success and text in base64.b64decode(answer.json()["data_base64"])
+
+    server.wait_for(said)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+@pytest.mark.requirement("G1", "G2", "G3", "G4", "G7", "G8", "G9", "G10", "G11", "G12")
+def test_what_can_not_be_proven_free_is_kept_back_until_it_is(server: Server, tmp_path: Path) -> None:
+    whole = server.wait_for(lambda: cores(server)["free"])
+    first = server.submit(
+        "stubborn", ["/bin/sh", "-c", STUBBORN], requests={"cpu": f"{whole}m", "memory": "8Mi"}, grace="1s"
+    )
+    says(server, first, b"up")
+    attempt = view(server, first)["attempts"][0]
+    work = server.folder / "work" / attempt["id"] / attempt["members"][0]["id"]
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("kept")
+    point = work / "tmp/mnt"
+    subprocess.run(["mount", "--bind", precious, point], check=True)
+    try:
+        with open(work / "tmp/held", "rb"):
+            server.post(f"/v1/workloads/{first}/cancel")
+            server.wait_for(lambda: phase(server, first) == "finished", every=0.05)
+            _is_kept_back(server, first, whole)
+            _is_refused_and_fenced(server, first, point)
+            assert (precious / "file").read_text() == "kept"
+        _is_proven(server, first, whole)
+    finally:
+        if os.path.ismount(point):
+            subprocess.run(["umount", point], check=True)
+    assert (work / "artifacts/model").read_text() == "model\n"
+    check_books(server)
+
+
+def _is_kept_back(server: Server, first: str, whole: int) -> None:
+    """Quarantined with every reason, and not offered however long somebody waits."""
+    attempt = view(server, first)["attempts"][0]
+    assert attempt["receipt"]["state"] == "quarantined"
+    assert attempt["unproven"]["state"] == "quarantined"
+    checks = {reason["check"] for reason in attempt["receipt"]["reasons"]}
+    assert {"mounts", "temporary-files", "open-files"} <= checks
+    assert cores(server) == {"held": 0, "free": 0, "unavailable": whole}
+    waits = server.submit("next", ["/bin/true"])
+    listed = cli(server, "release", "list")
+    assert (listed.returncode, "stubborn" in listed.stdout, "quarantined" in listed.stdout) == (0, True, True)
+    shown = cli(server, "release", "show", "stubborn")
+    assert (shown.returncode, "left behind: mount " in shown.stdout) == (0, True), shown
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        assert phase(server, waits) == "queued"
+        assert cores(server)["free"] == 0
+        time.sleep(0.2)
+
+
+def _is_refused_and_fenced(server: Server, first: str, point: Path) -> None:
+    """A new probe refuses; a fence takes the mount away and leaves the stranger alone."""
+    refused = cli(server, "release", "confirm", "stubborn")
+    assert (refused.returncode, "stays in quarantine" in refused.stdout) == (1, True), refused
+    assert cli(server, "release", "fence", "stubborn").returncode == 2  # no reason given
+    fenced = cli(server, "release", "fence", first, "--reason", "left a mount")
+    assert (fenced.returncode, "mounts taken away: 1" in fenced.stdout) == (1, True), fenced
+    assert f"process {os.getpid()} (" in fenced.stdout
+    assert not os.path.ismount(point)
+    assert cores(server)["free"] == 0
+
+
+def _is_proven(server: Server, first: str, whole: int) -> None:
+    """Once the stranger let go, by proof; the waiting workload is next on the same device."""
+    done = cli(server, "release", "confirm", "stubborn", "--reason", "looked at it")
+    assert (done.returncode, "proven free" in done.stdout) == (0, True), done
+    server.wait_for(lambda: cores(server)["free"] == whole)
+    release = server.get("/v1/releases", closed=True)["items"][0]
+    assert (release["state"], release["answer"]["reason"]) == ("proven", "looked at it")
+    assert all(item["t1"] == release["closed_at"] for item in release["held"])
+    (following,) = server.get("/v1/workloads", q="next")["items"]
+    server.wait_for(lambda: phase(server, following["id"]) == "finished")
+    devices = {d["device"] for m in view(server, first)["attempts"][0]["members"] for d in m["devices"]}
+    then = view(server, following["id"])["attempts"][0]
+    assert {d["device"] for m in then["members"] for d in m["devices"]} <= devices
+    holders = {one["attempt"] for one in view(server, first)["attempts"][0]["next_holders"]}
+    assert holders == {then["id"]}
+
+
+@pytest.mark.requirement("G1", "G2", "G3")
+def test_a_program_that_ignores_term_and_double_forks_is_ended_and_proven_free(server: Server) -> None:
+    workload = server.submit("stubborn", ["/bin/sh", "-c", STUBBORN], grace="1s")
+    says(server, workload, b"up")
+    server.post(f"/v1/workloads/{workload}/cancel")
+    server.wait_for(lambda: phase(server, workload) == "finished", every=0.05)
+    receipt = view(server, workload)["attempts"][0]["receipt"]
+    assert receipt["state"] == "confirmed"
+    assert receipt["signals"] == {"control": "ended", "ledger": "closed", "probe": "free"}
+    assert receipt["counts"]["processes"] >= 1
+    assert (receipt["counts"]["files"], receipt["counts"]["bytes"]) == (1, 9)
+    order = [receipt[name] for name in ("requested_at", "ended_at", "probed_at", "confirmed_at")]
+    assert order == sorted(order)
