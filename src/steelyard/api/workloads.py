@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from steelyard.api.auth import PrincipalDep
@@ -20,9 +21,10 @@ from steelyard.model.errors import SteelyardError
 from steelyard.model.ids import parse
 from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.workloads import WorkloadKind
-from steelyard.services import workloads
+from steelyard.services import scaling, workloads
 from steelyard.services.idempotency import Once, Recorded
 from steelyard.services.refusals import told_again, told_body
+from steelyard.services.workload_parts import MAX_REPLICAS
 from steelyard.services.workloads import OnUnit
 from steelyard.store.unit import Unit
 from steelyard.store.workloads import WorkloadFilter
@@ -92,9 +94,11 @@ def list_workloads(
     outcome: Outcome | None = None,
     queue: NameQuery = None,
     q: Annotated[str | None, Query(max_length=63, description="part of the name")] = None,
+    group: Annotated[str | None, Query(max_length=16, description="id of a group's first")] = None,
     order: Literal["newest", "oldest"] = "newest",
 ) -> Response:
-    """Workloads that the caller may see."""
+    """Workloads that the caller may see. Replicas of a service and tasks of an array are shown as one, by the
+    first of them, unless a group, a phase or an outcome is asked for."""
     wanted = WorkloadFilter(
         project=project,
         namespace=namespace,
@@ -103,6 +107,7 @@ def list_workloads(
         outcome=None if outcome is None else outcome.value,
         queue=queue,
         text=q,
+        group=None if group is None else parse("workload", group),
     )
     rows, following = workloads.list_page(desk, who, wanted, cursor=page.after, limit=page.limit, order=order)
     return json_answer(with_texts(paged(rows, following), lang))
@@ -119,6 +124,41 @@ def explanation(workload_id: str, who: PrincipalDep, desk: DeskDep, lang: Langua
     """Why it waits, and what would happen in the next cycle."""
     found = workloads.explain_workload(desk, who, parse("workload", workload_id))
     return json_answer(with_texts(found, lang))
+
+
+class Scale(BaseModel):
+    """How many replicas are to run."""
+
+    model_config = ConfigDict(extra="forbid")
+    replicas: int = Field(ge=1, le=MAX_REPLICAS)
+
+
+@router.post("/{workload_id}/scale", status_code=202)
+def scale(
+    workload_id: str,
+    body: Scale,
+    who: PrincipalDep,
+    services: ServicesDep,
+    desk: DeskDep,
+    origin: OriginDep,
+    lang: LanguageDep,
+    version: IfMatchDep,
+    key: OnceDep,
+) -> Response:
+    """Ask for another number of replicas of a service. New ones are placed like any workload."""
+    number = parse("workload", workload_id)
+
+    def once() -> Response:
+        on_unit = _record(services, key, 202)
+        view = scaling.scale(
+            desk, who, number, body.replicas, if_match=version, origin=origin, on_unit=on_unit
+        )
+        return _shown(view, lang, 202)
+
+    def again(_found: Recorded) -> Response:
+        return _shown(workloads.show(desk, who, number), lang, 202)
+
+    return answer_once(services, key, once, again)
 
 
 def _route(name: str, act: Callable[..., dict[str, Any]], about: str) -> None:

@@ -29,6 +29,7 @@ def draw(session: Session, view: Mapping[str, Any]) -> None:
         _verdict(session, view["verdict"])
     session.line()
     _facts(session, view)
+    draw_group(session, view)
     first = view["reasons"][0]["code"] if view.get("reasons") else None
     waits_for = WAIT_SLICE.get(first) if first is not None else None
     for attempt in view["attempts"]:
@@ -82,6 +83,33 @@ def _spent(view: Mapping[str, Any], state: str) -> int | None:
     return sum(tile["t1"] - tile["t0"] for tile in tiles) if tiles else None
 
 
+def group_state(session: Session, group: Mapping[str, Any]) -> str:
+    """One line on a service or an array."""
+    if group["kind"] == "array":
+        return session.text(
+            "cli.group.array",
+            done=group["done"], total=group["completions"], running=group["running"], failed=group["failed"],
+        )  # fmt: skip
+    return session.text("cli.group.service", running=group["replicas"]["used"], wanted=group["wanted"])
+
+
+def draw_group(session: Session, view: Mapping[str, Any]) -> None:
+    """What belongs together with a workload, one line each."""
+    group = view.get("group")
+    if not group:
+        return
+    session.line(group_state(session, group))
+    if group["kind"] == "service" and group["replicas"]["guaranteed"]:
+        named = {name: amounts(session, group["quantities"][name]) for name in ("guaranteed", "kept", "lent")}
+        session.say("cli.group.guarantee", **group["replicas"], amounts=named["guaranteed"])
+    for member in view.get("group_members") or ():
+        state = session.word("outcome", member["outcome"]) if member["outcome"] else None
+        if state is None:
+            known = "standby" if member["standby"] else None
+            state = session.word("why", known) if known else session.word("phase", member["phase"])
+        session.line(f"  {member['index']:>4}  {member['id']}  {one_line(member['name'])}  {state}")
+
+
 def _facts(session: Session, view: Mapping[str, Any]) -> None:
     session.line(f"{view['name']}  {view['id']}")
     team = f" ({view['team']})" if view.get("team") else ""
@@ -108,6 +136,15 @@ def _attempt(session: Session, attempt: Mapping[str, Any], now: int, waits_for: 
         _member(session, member)
     if attempt["receipt"]:
         _receipt(session, attempt["receipt"])
+    if attempt.get("unproven"):
+        unproven = attempt["unproven"]
+        state = session.word("release-state", unproven["state"])
+        shown = {"id": unproven["id"], "state": state, "at": unproven["quarantined_at"]}
+        session.line("  " + session.text("cli.show.unproven", **shown))
+    for holder in attempt.get("next_holders") or ():
+        who = holder["name"] or session.text("cli.explain.hidden")
+        shown = {"device": holder["uid"], "who": who, "at": holder["placed_at"]}
+        session.line("  " + session.text("cli.show.next-holder", **shown))
 
 
 def _member(session: Session, member: Mapping[str, Any]) -> None:
@@ -139,15 +176,6 @@ def _receipt(session: Session, receipt: Mapping[str, Any]) -> None:
     if counts := [f"{session.word('cleared', what)} {number}" for what, number in cleared]:
         session.line("    " + session.text("cli.show.cleared", what=", ".join(counts)))
     for what, seen, *_ in receipt.get("checks") or ():
-    if attempt.get("unproven"):
-        unproven = attempt["unproven"]
-        state = session.word("release-state", unproven["state"])
-        shown = {"id": unproven["id"], "state": state, "at": unproven["quarantined_at"]}
-        session.line("  " + session.text("cli.show.unproven", **shown))
-    for holder in attempt.get("next_holders") or ():
-        who = holder["name"] or session.text("cli.explain.hidden")
-        shown = {"device": holder["uid"], "who": who, "at": holder["placed_at"]}
-        session.line("  " + session.text("cli.show.next-holder", **shown))
         session.line(f"    {session.word('probe', str(what))}: {session.word('seen', str(seen))}")
     for left in receipt.get("residue") or ():
         session.line("    " + session.text("cli.show.residue", what=str(left)))

@@ -56,7 +56,10 @@ def list_workloads(
 
 
 def state(session: Session, row: Mapping[str, Any]) -> str:
-    """Phase, or how it ended."""
+    """Phase, or how it ended; of a service or an array how many of it run."""
+    group = row.get("group")
+    if group and group["index"] == 0:
+        return page.group_state(session, group)
     if row["phase"] == "finished" and row["outcome"]:
         return session.word("outcome", row["outcome"])
     shown = session.word("phase", row["phase"])
@@ -103,6 +106,19 @@ def cancel(session: Session, workload: Workload) -> None:
 def retry(session: Session, workload: Workload) -> None:
     """Lets it try again."""
     _act(session, "retry", workload)
+
+
+def scale(
+    session: Session, workload: Workload, replicas: Annotated[int, typer.Argument(metavar="REPLICAS", min=1)]
+) -> None:
+    """Asks for another number of replicas."""
+    view = session.client.scale(session.client.find(workload), replicas)
+
+    def draw() -> None:
+        session.say("cli.scale.done", name=view["name"], id=view["id"], replicas=replicas)
+        page.draw_group(session, view)
+
+    session.emit(view, draw)
 
 
 def hold(session: Session, workload: Workload) -> None:

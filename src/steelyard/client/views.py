@@ -99,6 +99,7 @@ class WorkloadRow(TypedDict):
     first_reason: ReasonView | None
     version: int
     requested: dict[str, int] | None
+    group: Json | None  # the service or array that it belongs to
 
 
 class WorkloadView(WorkloadRow):
@@ -111,6 +112,7 @@ class WorkloadView(WorkloadRow):
     spec: Json
     submitter: str
     ahead: int | None
+    group_members: list[Json]
 
 
 class ApplyResult(TypedDict):

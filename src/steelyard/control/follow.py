@@ -7,6 +7,7 @@ whichever server took the request.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from steelyard.control.context import Context
 from steelyard.control.inventory import Inventory
@@ -130,6 +131,10 @@ class Follower:
             known.version, known.attempt_version = fresh.version, fresh.attempt_version
             known.head = fresh.head
             known.cancel_requested_at = fresh.cancel_requested_at
+            known.activated_at = fresh.activated_at
+            hold = state.holds.get(known.attempt_id)
+            if hold is not None:
+                state.holds[known.attempt_id] = replace(hold, item=known.item())
 
     def _declared(self) -> None:
         context = self._context

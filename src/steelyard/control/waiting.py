@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from steelyard.control.context import Context
-from steelyard.evidence.usage import wait_rows
+from steelyard.evidence.usage import STANDBY, wait_rows
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.scheduling import ShapeReasons
 from steelyard.services.live_records import LiveAttempt
@@ -78,7 +78,8 @@ class Waiting:
         """Wait slices that tile submitted → now for an attempt that stops waiting."""
         since = attempt.sliced_until or attempt.times["submitted"] or now
         reasons = [(t0, t1 or now, code) for t0, t1, code in self._history(attempt, since, now)]
-        for row in wait_rows(attempt.attempt_id, since, now, reasons):
+        stood = [(since, attempt.activated_at or now)] if attempt.standby and attempt.number == 1 else []
+        for row in wait_rows(attempt.attempt_id, since, now, reasons, stood, STANDBY):
             unit.insert(t.wait_slice, **row)
 
     def _history(self, attempt: LiveAttempt, since: int, now: int) -> list[Interval]:

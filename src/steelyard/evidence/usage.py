@@ -35,7 +35,7 @@ __all__ = [
 
 SOURCE = "ledger"
 ATTRIBUTED, UNATTRIBUTED = "attributed", "unattributed"
-HELD_BY_USER = "held-by-user"
+HELD_BY_USER, STANDBY = "held-by-user", "standby"
 NOT_EVALUATED = "evaluation"
 
 
@@ -214,17 +214,19 @@ def wait_rows(
     placed: int,
     reasons: Iterable[tuple[int, int | None, str]] = (),
     held: Iterable[tuple[int, int | None]] = (),
+    held_as: str = HELD_BY_USER,
 ) -> list[Row]:
     """Rows of `wait_slice` that tile `[submitted, placed)` exactly; equal neighbours are one row.
 
-    `reasons` are (t0, t1, reason code) of its shape, `held` the times it was held by its owner, which go
-    before. `placed` is when the wait ended, also by leaving the queue. A moment without a reason is
+    `reasons` are (t0, t1, reason code) of its shape, `held` the times it was held by its owner (or, as
+    `held_as` says, stood by), which go before. `placed` is when the wait ended, also by leaving the queue.
+    A moment without a reason is
     `evaluation`: nobody had looked yet.
     """
     if not reasons and not held:
         span = [(submitted, placed, NOT_EVALUATED)] if submitted < placed else []
     else:
-        own = [(t0, t1, HELD_BY_USER) for t0, t1 in held]
+        own = [(t0, t1, held_as) for t0, t1 in held]
         span = _tile(own, submitted, placed, lambda a, b: _by_shape(reasons, a, b))
     rows: list[Row] = []
     for t0, t1, reason in span:

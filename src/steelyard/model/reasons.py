@@ -23,6 +23,7 @@ class ReasonCode(StrEnum):
     NO_ROUTE = "no-route"
     NO_NAMESPACE = "no-namespace"
     NO_QUEUE = "no-queue"
+    EXCEEDS_GUARANTEE = "exceeds-guarantee"  # more is to be guaranteed than its queue owns
     # over a limit whose owner declared `refuse`
     OVER_LIMIT = "over-limit"
     # waits
@@ -34,6 +35,7 @@ class ReasonCode(StrEnum):
     QUEUE_STOPPED = "queue-stopped"
     CLUSTER_UNREACHABLE = "cluster-unreachable"
     HELD = "held"
+    STANDBY = "standby"  # of a service's headroom: its place is kept until the service is scaled up
     BACKOFF = "backoff"
     PENDING_EVALUATION = "pending-evaluation"
     # evictions
@@ -54,6 +56,7 @@ WAIT_SLICE: dict[str, str] = {
     ReasonCode.WAITING_FOR_PREEMPTED: "priority",
     ReasonCode.QUEUE_STOPPED: "policy-window",
     ReasonCode.HELD: "held-by-user",
+    ReasonCode.STANDBY: "standby",
     ReasonCode.BACKOFF: "policy-window",
     ReasonCode.PENDING_EVALUATION: "evaluation",
 }

@@ -72,6 +72,49 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
+class Replicas:
+    """How many copies of a service run. Each is a workload of its own, placed, seen and released by itself.
+
+    `guaranteed` of them always have a place: those that run, and the rest as headroom that is kept for them
+    or, with `lend`, may be used by others until it is wanted back.
+    """
+
+    initial: int = 1
+    guaranteed: int = 0
+    most: int = 1
+    lend: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A batch of like tasks that differ by their index. Each is a workload of its own."""
+
+    completions: int
+    parallelism: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdleLimit:
+    """An experiment that uses less than this for that long is reclaimed. What is not known is not idle."""
+
+    after: int  # µs
+    cpu: int = 50  # milli-cores, of each member
+    device: int = 50  # thousandths of its devices, where that can be seen
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What is evaluated on which data, and where the result stands: a JSON file among the artifacts."""
+
+    model: str
+    model_digest: str | None  # sha256, or None where the model is what `model_workload` left
+    model_workload: str | None
+    dataset: str
+    dataset_digest: str | None
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadSpec:
     """What a submitter declares, after template expansion and validation."""
 
@@ -90,6 +133,11 @@ class WorkloadSpec:
     labels: tuple[tuple[str, str], ...] = ()
     artifacts: tuple[str, ...] = ()  # paths in the work folder that are kept
     preemptible: bool = True
+    work_limit: int | None = None  # MiB in each member's work folder; None: as the cluster has it
+    replicas: Replicas | None = None
+    array: Array | None = None
+    idle_limit: IdleLimit | None = None
+    evaluation: Evaluation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ WAKE_CAPACITY = "capacity-changed"
 WAKE_CLUSTER = "cluster-observed"
 WAKE_TREE = "queue-changed"
 WAKE_TIME = "time-reached"
+WAKE_SCALED = "service-scaled"
 
 
 def barriers(snapshot: Snapshot, plan: ShapePlan) -> list[Reason]:

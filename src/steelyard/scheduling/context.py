@@ -46,6 +46,7 @@ class Context:
         self._plans: dict[str, ShapePlan] = {}
         self._barred: dict[str, bool] = {}
         self._by_queue: dict[str, list[RunningView]] | None = None
+        self._by_priority: list[RunningView] | None = None
         self._sorted: dict[str, list[RunningView]] = {}
 
     def plan(self, shape: Shape) -> ShapePlan:
@@ -113,6 +114,20 @@ class Context:
             known = sorted(self._by_queue.get(queue, ()), key=victim_order)
             self._sorted[queue] = known
         return known
+
+    def running_anywhere(self) -> list[RunningView]:
+        """The attempts of all queues in the order of victims."""
+        if self._by_priority is None:
+            self._by_priority = sorted(self.snapshot.running.values(), key=victim_order)
+        return self._by_priority
+
+    def keep_place(self, plan: ShapePlan, item: PendingItem, found: Plan) -> None:
+        """A place that is free now, and taken, is kept for an attempt of a service's headroom."""
+        self.board.change_members(found.members, 1)
+        hold = HoldView(
+            item.attempt_id, item.workload_id, plan.shape, item, found.members, found.charges, (), self.now
+        )
+        self.add_hold(hold, ())
 
     def add_hold(self, hold: HoldView, evictions: Iterable[Eviction]) -> None:
         """Keeps the hold's places and charges it, while its victims still have theirs."""

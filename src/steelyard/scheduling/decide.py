@@ -132,6 +132,9 @@ class _Cycle:
         plan = context.plan(shape)
         found = context.placer.place(plan, avoid=item.avoid) if item.avoid else None
         found = found or context.placer.place(plan)
+        if found is not None and item.standby:
+            context.keep_place(plan, item, found)
+            return True
         if found is not None:
             context.commit(plan, item, found)
             return True

@@ -10,6 +10,9 @@ from steelyard.model.reasons import Reason
 from steelyard.model.workloads import MemberPlan
 from steelyard.scheduling.views import Charge, HoldView
 
+#: Rules by which something running is stopped for something else.
+WITHIN_QUEUE, GUARANTEE = "within-queue", "guarantee"
+
 
 class QuotaBasis(StrEnum):
     """On whose quota a placement rests."""
@@ -52,7 +55,7 @@ class Eviction:
     preemptor_workload_id: int
     preemptor_attempt_id: int
     preemptor_priority: int
-    rule: str = "within-queue"
+    rule: str = WITHIN_QUEUE
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from steelyard.scheduling.barriers import (
     WAKE_CLUSTER,
     WAKE_LIMIT,
     WAKE_RELEASED,
+    WAKE_SCALED,
     WAKE_TIME,
     barriers,
 )
@@ -198,7 +199,10 @@ def _silent(snapshot: Snapshot, plan: ShapePlan) -> list[Reason]:
 
 
 def hold_reason(context: Context, holders: Holders, hold: HoldView) -> Reason:
-    """waiting-for-preempted-workloads: what is not free yet of the planned places, and who has it."""
+    """waiting-for-preempted-workloads: what is not free yet of the planned places, and who has it. Standby
+    waits for nothing but to be wanted."""
+    if hold.item.standby:
+        return Reason(ReasonCode.STANDBY, "placement", wakes_on=(WAKE_SCALED,))
     lacking: dict[tuple[int, str, int | None], tuple[DeviceClass, int]] = {}
     for member, allocation in allocations_of(hold.members):
         room = allocation_room(context.board.state(member.node_id), allocation)

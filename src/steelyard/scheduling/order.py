@@ -1,4 +1,5 @@
-"""Who is looked at first: higher priority, then first come, over all queues and shapes.
+"""Who is looked at first: what is guaranteed, then higher priority, then first come, over all queues and
+shapes. A guarantee lies within its queue's nominal quota, so that it takes nothing that is somebody else's.
 
 A head that does not fit blocks its own shape (an equal one can't fit either), never another.
 """
@@ -12,14 +13,18 @@ from operator import attrgetter
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.views import PendingItem, ShapeGroup
 
-Key = tuple[int, int, int, int]
-#: Within a shape the priority is the same.
-_first_come = attrgetter("submitted", "workload_id", "attempt_id")
+Key = tuple[bool, int, int, int, int]
+_came = attrgetter("submitted", "workload_id", "attempt_id")
+
+
+def _first_come(item: PendingItem) -> tuple[bool, int, int, int]:
+    """Within a shape the priority is the same."""
+    return (not item.guaranteed, *_came(item))
 
 
 def order_key(shape: Shape, item: PendingItem) -> Key:
-    """Smaller is first: priority descending, then first submit time, then id."""
-    return (-shape.priority, item.submitted, item.workload_id, item.attempt_id)
+    """Smaller is first: guaranteed, priority descending, then first submit time, then id."""
+    return (not item.guaranteed, -shape.priority, item.submitted, item.workload_id, item.attempt_id)
 
 
 class Waiting:

@@ -1,4 +1,7 @@
-"""Preemption inside a queue: place first, then evict the least, and keep what becomes free.
+"""Preemption: place first, then evict the least, and keep what becomes free.
+
+Victims are of the preemptor's own queue. Only what a service is guaranteed is taken back from any queue: it
+lies within the nominal quota of the service's queue, so that who has it there has borrowed it.
 
 A hold is the proof of progress: a feasible placement of the preemptor, kept for it while its victims
 stop. Without one nobody is evicted, and while one stands its attempt evicts nobody else. Attempts of
@@ -15,7 +18,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from steelyard.scheduling.context import EXPLAIN_EVERY, HOLD_TIMER, Context
-from steelyard.scheduling.decisions import DropCause, DroppedHold, Eviction
+from steelyard.scheduling.decisions import GUARANTEE, WITHIN_QUEUE, DropCause, DroppedHold, Eviction
 from steelyard.scheduling.ledger import Ask, Ledger
 from steelyard.scheduling.placement import Plan, ShapePlan, allocations_of
 from steelyard.scheduling.views import HoldView, PendingItem, RunningView
@@ -50,6 +53,7 @@ def settle_holds(context: Context) -> list[DroppedHold]:
         cause = _drop_cause(context, hold)
         if (
             cause is None
+            and not hold.item.standby
             and _is_answering(context, hold)
             and _is_within_quota(charged, hold)
             and context.board.take_if_free(hold.members)
@@ -57,7 +61,8 @@ def settle_holds(context: Context) -> list[DroppedHold]:
             charged.add(hold.charges)
             context.commit_hold(hold)
             continue
-        if cause is None and not any(victim in context.snapshot.running for victim in hold.victims):
+        waits = hold.item.standby or any(victim in context.snapshot.running for victim in hold.victims)
+        if cause is None and not waits:
             cause = DropCause.REVISED if _is_answering(context, hold) else None
         if cause is None:
             kept.append(hold)
@@ -72,10 +77,11 @@ def settle_holds(context: Context) -> list[DroppedHold]:
 
 
 def _without_holds(context: Context) -> Ledger:
-    """What is charged now by those that hold something."""
+    """What is charged now by those that hold something, or are kept it until they are wanted."""
     ledger = Ledger(context.snapshot.trees, context.snapshot.usage)
     for hold in context.snapshot.holds.values():
-        ledger.add(hold.charges, -1)
+        if not hold.item.standby:
+            ledger.add(hold.charges, -1)
     return ledger
 
 
@@ -95,7 +101,7 @@ def _drop_cause(context: Context, hold: HoldView) -> DropCause | None:
         node = context.snapshot.nodes.get(member.node_id)
         if node is None or not node.schedulable or allocation.device_id in node.unavailable:
             return DropCause.REVISED
-    if context.now - hold.since > HOLD_TIMER:
+    if context.now - hold.since > HOLD_TIMER and not hold.item.standby:
         return DropCause.EXPIRED
     return None
 
@@ -108,7 +114,7 @@ def preempt(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) 
     """Makes a hold for the attempt, with the evictions it needs; False, and nothing changed, if it can't."""
     if not context.policy.preemption.within_queue:
         return False
-    pool = pools.of(plan.shape.queue, plan.shape.priority)
+    pool = pools.of(None if item.guaranteed else plan.shape.queue, plan.shape.priority)
     if pool is None or not _is_due(context, plan) or not _is_in_reach(context, plan, pool):
         return False
     context.preemptions_tried += 1
@@ -141,9 +147,10 @@ def _is_due(context: Context, plan: ShapePlan) -> bool:
 
 
 def _eviction(plan: ShapePlan, item: PendingItem, victim: RunningView) -> Eviction:
+    rule = GUARANTEE if victim.queue != plan.shape.queue else WITHIN_QUEUE
     return Eviction(
         victim.workload_id, victim.attempt_id, victim.queue, victim.priority,
-        item.workload_id, item.attempt_id, plan.shape.priority,
+        item.workload_id, item.attempt_id, plan.shape.priority, rule,
     )
 
 
@@ -155,14 +162,14 @@ def _allowed(context: Context, queue: str) -> int:
 
 
 class Pools:
-    """Who could make room for a priority in a queue; looked up once while nothing changes."""
+    """Who could make room for a priority in a queue (None: in any); looked up once while nothing changes."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self._known: dict[tuple[str, int], Pool | None] = {}
+        self._known: dict[tuple[str | None, int], Pool | None] = {}
         self._evictions = 0
 
-    def of(self, queue: str, priority: int) -> Pool | None:
+    def of(self, queue: str | None, priority: int) -> Pool | None:
         """None when the queue has nothing of a strictly lower priority that may make room."""
         if self._evictions != len(self.context.evictions):
             self._known.clear()
@@ -173,8 +180,8 @@ class Pools:
         return self._known[key]
 
 
-def _pool(context: Context, queue: str, priority: int) -> Pool | None:
-    running = context.running_in(queue)
+def _pool(context: Context, queue: str | None, priority: int) -> Pool | None:
+    running = context.running_anywhere() if queue is None else context.running_in(queue)
     if not running or running[0].priority >= priority:
         return None
     stopping = tuple(attempt for attempt in running if context.is_stopping(attempt))

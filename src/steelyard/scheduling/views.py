@@ -102,6 +102,8 @@ class PendingItem:
     eligible_at: int = 0
     not_before: int = 0  # back-off: not looked at earlier
     avoid: tuple[int, ...] = ()  # nodes to be met again only where no other will do
+    guaranteed: bool = False  # within a service's guarantee: goes first, and may take back what was lent
+    standby: bool = False  # of a service's headroom: a place is kept for it, and it does not start
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,8 @@ def admit(
     )
     shape = make_shape(spec, place, queue, priority)
     reasons = grounds.judge(ground, shape)
+    if not reasons and spec.replicas is not None:
+        reasons = grounds.guarantee(ground, shape, spec.replicas.guaranteed)
     if reasons:
         raise RefusedError("refused", reasons)
     return Admitted(spec, place, queue, priority_class, priority, shape, digest, ground.policy.version)

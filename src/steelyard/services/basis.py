@@ -19,12 +19,14 @@ from steelyard.store.scoped import Record
 @dataclass(frozen=True, slots=True)
 class Basis:
     """`holds`: (attempt, when its hold was made, whether it still wanted it). `looked`: an
-    instant and the ids of the shapes looked at then."""
+    instant and the ids of the shapes looked at then. `activated`: attempts whose hold was made while they
+    stood by, and that were wanted by then."""
 
     clusters: dict[str, ClusterView] = field(default_factory=dict)
     holds: tuple[tuple[int, int, bool], ...] = ()
     looked: tuple[tuple[int, tuple[int, ...]], ...] = ()
     written: int = 0
+    activated: tuple[int, ...] = ()
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -34,11 +36,18 @@ _decode = msgspec.json.Decoder(Basis).decode
 def basis_body(snapshot: Snapshot, now: int, written: int) -> str:
     """As it is stored with the cycle. `written`: the size of the log as this server had last committed it."""
     holds = tuple((hold.attempt_id, hold.since, hold.alive) for _, hold in sorted(snapshot.holds.items()))
-    return _encode(Basis(dict(snapshot.clusters), holds, _looked(snapshot, now), written)).decode()
+    activated = tuple(
+        hold.attempt_id
+        for _, hold in sorted(snapshot.holds.items())
+        if hold.item.guaranteed and not hold.item.standby
+    )
+    basis = Basis(dict(snapshot.clusters), holds, _looked(snapshot, now), written, activated)
+    return _encode(basis).decode()
 
 
 def _looked(snapshot: Snapshot, now: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Only where it matters: something of a lower priority runs in the shape's queue."""
+    """Only where it matters: something of a lower priority runs in the shape's queue, or anywhere for what
+    is guaranteed."""
     lately = {key: at for key, at in snapshot.last_looked.items() if now - at < EXPLAIN_EVERY}
     if not lately:
         return ()
@@ -48,9 +57,15 @@ def _looked(snapshot: Snapshot, now: int) -> tuple[tuple[int, tuple[int, ...]], 
     found: dict[int, list[int]] = {}
     waiting = {group.shape.key: group.shape for group in snapshot.pending}
     waiting.update((hold.shape.key, hold.shape) for hold in snapshot.holds.values())
+    guaranteed = {group.shape.key for group in snapshot.pending if any(h.guaranteed for h in group.heads)}
+    guaranteed |= {hold.shape.key for hold in snapshot.holds.values() if hold.item.guaranteed}
+    anywhere = min(lowest.values(), default=None)
     for shape in waiting.values():
         at = lately.get(shape.key)
-        if at is not None and lowest.get(shape.queue, shape.priority) < shape.priority:
+        below = lowest.get(shape.queue, shape.priority)
+        if shape.key in guaranteed and anywhere is not None:
+            below = anywhere
+        if at is not None and below < shape.priority:
             found.setdefault(at, []).append(shape_id(shape.key))
     return tuple((at, tuple(sorted(ids))) for at, ids in sorted(found.items()))
 

@@ -14,13 +14,14 @@ from typing import Any, Protocol
 from steelyard.evidence.leaf import Sequenced
 from steelyard.model.organisation import Scope
 from steelyard.model.orghistory import OrgHistory
-from steelyard.model.policy import OnExceed, Policy
+from steelyard.model.policy import QUEUE_TREE, OnExceed, Policy
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.units import MILLISECOND
 from steelyard.model.workloads import MemberRequest, Shape
 from steelyard.scheduling import QuotaTree, Snapshot, can_ever_fit, over_refusing_limit
 from steelyard.services.declared_step import DECLARED_VERSION
 from steelyard.services.documents import stored_document
+from steelyard.services.guarantees import over_nominal
 from steelyard.services.kinds import TemplateSpec
 from steelyard.services.organisation import load_history
 from steelyard.services.policy import Routes, load_policy, routes
@@ -130,6 +131,11 @@ class Grounds:
         with self._store.read() as view:
             snapshot, _ = self._snapshots.full(view, ground.at)
         return over_refusing_limit(snapshot, shape) or reasons  # what was held may be free by now
+
+    def guarantee(self, ground: Ground, shape: Shape, replicas: int) -> tuple[Reason, ...]:
+        """Why so many replicas of a shape can't be guaranteed."""
+        with self._store.read() as view:
+            return over_nominal(view, ground.snapshot.trees.get(QUEUE_TREE), shape, replicas)
 
     def drop(self) -> None:
         """Read anew the next time."""

@@ -30,6 +30,7 @@ from steelyard.services.live_records import (
     LiveRelease,
 )
 from steelyard.services.past import as_of
+from steelyard.services.present import Present
 from steelyard.services.policy import load_policy, quota_trees
 from steelyard.store import live as rows
 from steelyard.store import releases
@@ -50,9 +51,10 @@ def load_state(connection: View) -> LiveState:
     for row in rows.live_workloads(connection):
         state.add(live_attempt(row, members.get(row.attempt_id, [])))
     for row in rows.holds(connection):
+        hold, attempt = _hold(row.plan_json), state.attempts.get(row.attempt_id)
         # one that left while it was reserved: the next cycle drops its hold
-        alive = row.attempt_id in state.attempts
-        state.holds[row.attempt_id] = replace(_hold(row.plan_json), alive=alive)
+        item = hold.item if attempt is None else attempt.item()
+        state.holds[row.attempt_id] = replace(hold, item=item, alive=attempt is not None)
     for tree, usage in rows.usage_counters(connection).items():
         state.usage[tree] = usage
     load_releases_into(state, connection)
@@ -242,13 +244,20 @@ def live_attempt(row: Any, members: list[LiveMember]) -> LiveAttempt:
         members,
         charges_of(row.queue, shape.org_path[0], allocations) if allocations else (),
         read_avoided(row.avoid_json),
+        group_id=row.group_id,
+        group_index=row.group_index,
+        guaranteed=bool(row.guaranteed),
+        standby=bool(row.standby),
+        activated_at=row.activated_at,
     )
 
 
 class SnapshotSource:
     """Snapshots for use cases. Thread-safe; parts that seldom change are kept by version."""
 
-    def __init__(self) -> None:
+    def __init__(self, present: Present | None = None) -> None:
+        """`present`: the loop of this server, which knows what lives without reading it."""
+        self._present = present
         self._lock = threading.Lock()
         self._key: tuple[int, ...] | None = None
         self._fixed = Snapshot()
@@ -271,6 +280,9 @@ class SnapshotSource:
         return as_of(connection, cycle_id)
 
     def full(self, connection: View, _now: int) -> tuple[Snapshot, Policy]:
-        """What the next cycle would see."""
+        """What the next cycle would see: asked of the loop where this server has it, else read."""
+        made = self._present.ask() if self._present is not None else None
+        if made is not None:
+            return made
         state = load_state(connection)
         return state.snapshot(), state.policy

@@ -116,8 +116,13 @@ class LiveAttempt:
         eligible = self.times.get("eligible") or self.submitted_at
         return PendingItem(
             self.workload_id, self.attempt_id, self.submitted_at, eligible, self.not_before,
-            avoid=self.avoid,
+            avoid=self.avoid, guaranteed=self.guaranteed, standby=self.stands_by,
         )
+
+    @property
+    def stands_by(self) -> bool:
+        """Of a service's headroom, and not wanted yet."""
+        return self.standby and self.activated_at is None
 
     def running_view(self) -> RunningView:
         """As the scheduler sees it while it holds devices."""

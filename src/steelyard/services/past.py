@@ -200,8 +200,13 @@ def _holds(then: _Then) -> dict[int, HoldView]:
     """Places that were kept, as the cycles that made them decided."""
     stood = {attempt: (since, alive) for attempt, since, alive in then.basis.holds}
     made = rows.decisions_at(then.view, {since for since, _ in stood.values()})
+    wanted = frozenset(then.basis.activated)
     return {
-        hold.attempt_id: replace(hold, alive=stood[hold.attempt_id][1])
+        hold.attempt_id: replace(
+            hold,
+            item=replace(hold.item, standby=hold.item.standby and hold.attempt_id not in wanted),
+            alive=stood[hold.attempt_id][1],
+        )
         for body in made
         for hold in _decided(body).holds
         if stood.get(hold.attempt_id, (None,))[0] == hold.since
@@ -260,7 +265,7 @@ def _workloads(then: _Then) -> list[RunningView | _Waits]:
     holding = [attempts[row.id].id for row in live if known[row.id].phase in HOLDING_PHASES]
     members = _members(then, holding)
     return [
-        _waits(row, known[row.id], attempts[row.id], shapes[row.shape_id])
+        _waits(row, known[row.id], attempts[row.id], shapes[row.shape_id], then.at)
         if known[row.id].phase is Phase.QUEUED
         else _runs(row, known[row.id], attempts[row.id], shapes[row.shape_id], *members[attempts[row.id].id])
         for row in live
@@ -271,11 +276,15 @@ def _shape_bodies(view: View, live: Iterable[rows.PastRow]) -> dict[int, str]:
     return rows.shapes(view, {row.shape_id for row in live})
 
 
-def _waits(row: rows.PastRow, known: _Known, attempt: rows.PastRow, shape: Shape) -> _Waits:
+def _waits(
+    row: rows.PastRow, known: _Known, attempt: rows.PastRow, shape: Shape, at: int
+) -> _Waits:
     eligible = attempt.eligible if known.eligible is None else known.eligible
     return shape, PendingItem(
         row.id, attempt.id, row.submitted_at, eligible or row.submitted_at, attempt.not_before or 0,
         avoid=_nodes(attempt.avoid_json) if attempt.avoid_json else (),
+        guaranteed=bool(row.guaranteed),
+        standby=bool(row.standby) and (row.activated_at is None or row.activated_at > at),
     )  # fmt: skip
 
 

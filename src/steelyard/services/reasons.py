@@ -11,7 +11,7 @@ import msgspec
 from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Scope
 from steelyard.model.reasons import Holder, Reason, ReasonCode
-from steelyard.scheduling.barriers import WAKE_RELEASED, WAKE_TIME
+from steelyard.scheduling.barriers import WAKE_RELEASED, WAKE_SCALED, WAKE_TIME
 from steelyard.store.scoped import Record
 
 WAKE_OWNER = "released-by-owner"
@@ -61,6 +61,8 @@ def own_reasons(row: Record, now: int, hold: Record | None = None) -> tuple[Reas
     phase = row["phase"]
     if phase == Phase.HELD:
         return (Reason(ReasonCode.HELD, "queue", "workload", wakes_on=(WAKE_OWNER,)),)
+    if phase == Phase.RESERVED and row["standby"] and row["activated_at"] is None:
+        return (Reason(ReasonCode.STANDBY, "placement", wakes_on=(WAKE_SCALED,)),)
     if phase == Phase.RESERVED:
         return (_preempting(hold),)
     if phase == Phase.QUEUED and (row["not_before"] or 0) > now:

@@ -1,8 +1,12 @@
-"""The unit of work of a submit: workload, roles, first attempt, shape and leaf, all or nothing."""
+"""The unit of work of a submit: workload, roles, first attempt, shape and leaf, all or nothing.
+
+A service with replicas and an array are groups: several workloads of one spec, submitted together. The group
+has the id of its first one.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -17,6 +21,7 @@ from steelyard.services.shapes import shape_body, shape_id
 from steelyard.store import tables as t
 from steelyard.store.unit import Unit
 
+MAX_NAME = 63
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode_spec = msgspec.json.Decoder(WorkloadSpec).decode
 
@@ -37,6 +42,25 @@ class Admitted:
     def requested(self) -> dict[str, int]:
         """What the whole gang asks for, by class."""
         return {cls.value: amount for cls, amount in sorted(self.shape.totals().items())}
+
+
+@dataclass(frozen=True, slots=True)
+class InGroup:
+    """Where a workload stands in its group; nowhere, of one that is alone."""
+
+    group: int | None = None
+    index: int | None = None
+    guaranteed: bool = False
+    standby: bool = False
+
+    def detail(self) -> dict[str, Any]:
+        """What its leaf says of it."""
+        if self.group is None:
+            return {}
+        said: dict[str, Any] = {"group": render("workload", self.group), "index": self.index}
+        return said | ({"guaranteed": True} if self.guaranteed else {}) | (
+            {"standby": True} if self.standby else {}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +104,66 @@ def submit_unit(
     origin: Origin | None = None,
 ) -> Submitted:
     """All rows of a new workload and its leaf; touches nothing."""
-    spec, shape = admitted.spec, admitted.shape
-    phase = Phase.HELD if spec.hold else Phase.QUEUED
-    workload_id, attempt_id = ids.next(), ids.next()
+    shape = admitted.shape
     unit = Unit(actor)
     if not shape_known:
         unit.upsert(t.shape, ("key",), id=shape_id(shape.key), key=shape.key, body_json=shape_body(shape))
+    first = ids.next()
+    places = _group(unit, admitted.spec, first)
+    attempt_id = add_workload(unit, ids, actor.id, admitted, now, first, places[0], origin)
+    for place in places[1:]:
+        add_workload(unit, ids, actor.id, admitted, now, ids.next(), place, origin)
+    unit.result = first
+    return Submitted(first, attempt_id, admitted, unit)
+
+
+def _group(unit: Unit, spec: WorkloadSpec, first: int) -> list[InGroup]:
+    """The row of a group, and the places of those in it that are submitted at once."""
+    if spec.replicas is not None:
+        wanted = spec.replicas
+        headroom = 0 if wanted.lend else max(0, wanted.guaranteed - wanted.initial)
+        count = wanted.initial + headroom
+        values = ("service", wanted.initial, wanted.guaranteed, wanted.most, wanted.lend)
+        places = [
+            InGroup(first, index, index < wanted.guaranteed, index >= wanted.initial)
+            for index in range(count)
+        ]
+    elif spec.array is not None:
+        count = min(spec.array.completions, spec.array.parallelism)
+        values = ("array", spec.array.parallelism, 0, spec.array.completions, False)
+        places = [InGroup(first, index) for index in range(count)]
+    else:
+        return [InGroup()]
+    kind, number, guaranteed, most, lend = values
+    unit.insert(
+        t.workload_group, id=first, kind=kind, wanted=number, guaranteed=guaranteed, most=most, lend=lend,
+        next_index=count, stopped_at=None,
+    )  # fmt: skip
+    return places
+
+
+def name_in_group(name: str, index: int | None) -> str:
+    """The name of a workload of a group: the first has the group's own."""
+    suffix = f".{index}" if index else ""
+    return name[: MAX_NAME - len(suffix)] + suffix
+
+
+def add_workload(
+    unit: Unit,
+    ids: IdSource,
+    submitter: str,
+    admitted: Admitted,
+    now: int,
+    workload_id: int,
+    place: InGroup,
+    origin: Origin | None = None,
+) -> int:
+    """Add the rows of one workload and its leaf, all but its shape; the id of its attempt."""
+    spec, shape = admitted.spec, admitted.shape
+    if place.index:
+        spec = replace(spec, name=name_in_group(spec.name, place.index))
+    phase = Phase.HELD if spec.hold else Phase.QUEUED
+    attempt_id = ids.next()
     row = unit.insert(
         t.workload,
         id=workload_id,
@@ -99,10 +177,14 @@ def submit_unit(
         shape_id=shape_id(shape.key),
         phase=phase.value,
         attempt=1,
-        submitter=actor.id,
+        submitter=submitter,
         spec_json=write_spec(spec),
         submitted_at=now,
         version=1,
+        group_id=place.group,
+        group_index=place.index,
+        guaranteed=place.guaranteed,
+        standby=place.standby,
     )
     for ordinal, role in enumerate(spec.roles):
         unit.insert(
@@ -132,12 +214,12 @@ def submit_unit(
                 "queue": admitted.queue,
                 "priority": admitted.priority,
                 "requested": admitted.requested(),
+                **place.detail(),
             },
         ),
         row,
     )
-    unit.result = workload_id
-    return Submitted(workload_id, attempt_id, admitted, unit)
+    return attempt_id
 
 
 def add_attempt(

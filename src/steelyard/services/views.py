@@ -16,18 +16,19 @@ from steelyard.model.lifecycle import STAGE_TIMES, Phase, holding_tiles
 from steelyard.model.organisation import Scope
 from steelyard.model.orghistory import OrgHistory
 from steelyard.model.workloads import Shape
+from steelyard.services import groups
 from steelyard.services.reasons import reason_view, waiting_reasons
-from steelyard.services.shapes import read_shape
 from steelyard.services.releases import outline, people_of
-from steelyard.store import workloads as repository
+from steelyard.services.shapes import read_shape
 from steelyard.store import releases
+from steelyard.store import workloads as repository
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
 
 Json = dict[str, Any]
-_WAITING = (Phase.HELD, Phase.QUEUED, Phase.RESERVED)
 #: Of so many attempts, the newest ones, and devices of each it is shown who came next.
 MAX_FOLLOWED, MAX_HOLDERS = 3, 8
+_WAITING = (Phase.HELD, Phase.QUEUED, Phase.RESERVED)
 _shape_of = lru_cache(maxsize=4096)(read_shape)
 
 
@@ -43,8 +44,11 @@ def workload_rows(
     shapes = repository.shape_bodies(connection, {row["shape_id"] for row in records})
     waiting = {row["shape_id"] for row in records if row["phase"] == Phase.QUEUED}
     reasons = repository.open_reasons(connection, waiting)
+    decoded = {key: _shape_of(body) for key, body in shapes.items()}
+    outlined = groups.outlines(connection, records, decoded)
     return [
         _row(row, shapes.get(row["shape_id"]), reasons.get(row["shape_id"]), scope, history, now)
+        | {"group": outlined.get(row["id"])}
         for row in records
     ]
 
@@ -115,6 +119,7 @@ def workload_view(connection: View, scope: Scope, row: Record, history: OrgHisto
         "submitter": names.get(row["submitter"], row["submitter"]),
         "cancel_reason": row["cancel_reason"],
         "ahead": ahead,
+        "group_members": groups.member_views(connection, row),
     }
 
 
@@ -125,13 +130,13 @@ def attempt_views(connection: View, scope: Scope, attempts: list[Record], now: i
     devices = _by(repository.allocations_of(connection, ids), "member_id")
     waits = _by(repository.wait_slices_of(connection, ids), "attempt_id")
     receipts = repository.receipts_of(connection, ids)
+    unproven = releases.unproven_of(connection, ids)
+    newest = set(ids[-MAX_FOLLOWED:])
     shown = []
     for attempt in attempts:
         times = {stage: attempt[stage] for stage in STAGE_TIMES}
         shown.append(
             {
-    unproven = releases.unproven_of(connection, ids)
-    newest = set(ids[-MAX_FOLLOWED:])
                 "id": render("attempt", attempt["id"]),
                 "number": attempt["number"],
                 "phase": attempt["phase"],
@@ -208,29 +213,24 @@ def _member(member: Record, allocations: list[Record]) -> Json:
     }
 
 
-def _receipt(row: Record | None) -> Json | None:
+def _receipt(row: Record | None, attempt: Record) -> Json | None:
+    """When the end was asked for and came, when it was probed and confirmed, what was ended and removed."""
     if row is None:
         return None
     return {
         "state": row["state"],
+        "requested_at": attempt["stopping"],
+        "ended_at": attempt["ended"],
+        "probed_at": row["probed_at"],
         "confirmed_at": row["confirmed_at"],
+        "counts": msgspec.json.decode(row["counts_json"] or "{}"),
+        "reasons": msgspec.json.decode(row["reasons_json"] or "[]"),
         "signals": {signal: row[signal] for signal in ("control", "ledger", "probe")},
         "checks": msgspec.json.decode(row["checks_json"]),
         "residue": msgspec.json.decode(row["residue_json"]),
     }
 
-        "requested_at": attempt["stopping"],
-        "ended_at": attempt["ended"],
-        "probed_at": row["probed_at"],
 
-def _evictions(connection: View, scope: Scope, workload_id: int) -> list[Json]:
-    rows = repository.evictions_of(connection, workload_id)
-    seen: Mapping[int, Record] = repository.names_of(connection, scope, {row["preemptor_id"] for row in rows})
-    shown = []
-    for row in rows:
-        preemptor = seen.get(row["preemptor_id"])
-        shown.append(
-            {
 def _unproven(connection: View, row: Record | None) -> Json | None:
     """What became of a release that was not proven at once."""
     if row is None:
@@ -261,6 +261,14 @@ def next_holders(connection: View, scope: Scope, attempt: Record, allocations: l
     return shown
 
 
+def _evictions(connection: View, scope: Scope, workload_id: int) -> list[Json]:
+    rows = repository.evictions_of(connection, workload_id)
+    seen: Mapping[int, Record] = repository.names_of(connection, scope, {row["preemptor_id"] for row in rows})
+    shown = []
+    for row in rows:
+        preemptor = seen.get(row["preemptor_id"])
+        shown.append(
+            {
                 "attempt": render("attempt", row["attempt_id"]),
                 "preemptor": render("workload", row["preemptor_id"]) if preemptor else None,
                 "preemptor_name": preemptor["name"] if preemptor else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from steelyard.evidence.usage import wait_rows
+from steelyard.evidence.usage import STANDBY, wait_rows
 from steelyard.model.lifecycle import Phase
 from steelyard.model.reasons import ReasonCode
 from steelyard.services.reasons import read_reasons
@@ -21,11 +21,14 @@ def slices_until(view: View, row: Record, now: int) -> Sequence[Row]:
     since = row["attempt_submitted"] if sliced is None else sliced
     if row["phase"] == Phase.HELD:
         return wait_rows(row["attempt_id"], since, now, (), [(since, now)])
+    stood = []
+    if row["standby"] and row["attempt"] == 1:
+        stood = [(since, row["activated_at"] or now)]
     reasons = [
         (found["t0"], now if found["t1"] is None else found["t1"], _code(found["reasons_json"]))
         for found in repository.reasons_between(view, row["shape_id"], since, now)
     ]
-    return wait_rows(row["attempt_id"], since, now, reasons)
+    return wait_rows(row["attempt_id"], since, now, reasons, stood, STANDBY)
 
 
 def _code(text: str) -> str:

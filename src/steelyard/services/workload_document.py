@@ -11,7 +11,7 @@ from steelyard.engines.local import requires
 from steelyard.engines.simulated.reader import Reader
 from steelyard.model.errors import InvalidError
 from steelyard.model.resources import ACCELERATORS, DeviceClass
-from steelyard.model.units import DAY, HOUR, MINUTE
+from steelyard.model.units import DAY, HOUR, MAX_QUANTITY, MINUTE
 from steelyard.model.workloads import (
     MemberRequest,
     Probe,
@@ -20,6 +20,7 @@ from steelyard.model.workloads import (
     WorkloadKind,
     WorkloadSpec,
 )
+from steelyard.services import workload_parts
 from steelyard.services.reading import NAME, DocumentReader, deep_merge, shown
 
 #: (name, version or None for the newest) → (version, spec) or None where there is no such template.
@@ -47,7 +48,12 @@ _KEYS = frozenset(
         "hold",
         "preemptible",
         "artifacts",
+        "workFolder",
         "roles",
+        "replicas",
+        "array",
+        "idleLimit",
+        "evaluation",
     }
 )
 _DEFAULT = WorkloadSpec("", "", WorkloadKind.BATCH, ())
@@ -132,6 +138,8 @@ def _spec(
             for index, path in enumerate(r.texts("artifacts", MAX_PATHS, 1024))
         ),
         preemptible=preemptible,
+        work_limit=_work_limit(r.reader("workFolder")),
+        **workload_parts.read(r, kind),
     )
     r.finish()
     return spec
@@ -215,6 +223,15 @@ def _expect(r: DocumentReader) -> dict[str, str]:
         text = str(value) if isinstance(value, int) else value
         found[key] = Reader({key: text}, r.path).text(key, limit=1000)
     return found
+
+
+def _work_limit(r: DocumentReader) -> int | None:
+    """MiB that each member may keep in its work folder."""
+    limit = r.optional_amount("sizeLimit", "memory")
+    if limit == 0:
+        raise InvalidError("field-out-of-bounds", path=r.at("sizeLimit"), low=1, high=MAX_QUANTITY)
+    r.finish()
+    return limit
 
 
 def _requires(r: DocumentReader) -> tuple[str, ...]:

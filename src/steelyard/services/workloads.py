@@ -27,6 +27,7 @@ from steelyard.scheduling import explain
 from steelyard.services.admission import MAX_DOCUMENT, NOUN, Turned, in_sight, plan_submit
 from steelyard.services.explain import explanation
 from steelyard.services.ground import Grounds, SubmitSnapshots
+from steelyard.services.groups import stop_unit
 from steelyard.services.organisation import load_history
 from steelyard.services.reasons import reason_view
 from steelyard.services.refusals import Request, reasons_of, refusal_unit
@@ -200,7 +201,7 @@ def explain_workload(desk: Desk, principal: Principal, workload_id: int) -> Json
 Build = Callable[[View, ActorRef, Record, int], Unit | None]
 
 
-def _change(
+def change(
     desk: Desk,
     principal: Principal,
     workload_id: int,
@@ -210,6 +211,8 @@ def _change(
     build: Build,
     on_unit: OnUnit | None,
 ) -> Json:
+    """Authorises, builds on the row as it is, and writes; the page of the workload afterwards. `build` gives
+    None where there is nothing to be changed."""
     name = render("workload", workload_id)
     for _ in range(MAX_TRIES):
         with desk.store.read() as view:
@@ -247,19 +250,24 @@ def cancel(
     origin: Origin | None = None,
     on_unit: OnUnit | None = None,
 ) -> Json:
-    """A workload that waits is withdrawn at once; one that has or is kept something is asked to stop.
+    """A workload that waits is withdrawn at once; one that has or is kept something is asked to stop. The
+    first workload of a service or an array stands for all of it.
 
     Asking twice changes nothing. Raises ConflictError `workload-finished`.
     """
 
     def build(view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
+        if row["group_id"] == row["id"]:
+            unit = stop_unit(view, actor, row, now, origin)
+            if unit is not None or row["phase"] != Phase.FINISHED:
+                return unit
         if row["phase"] == Phase.FINISHED:
             raise ConflictError("workload-finished", id=render("workload", workload_id))
         if row["phase"] in WITHDRAWN_FROM:
             return withdraw_unit(actor, row, slices_until(view, row, now), now, origin)
         return None if row["cancel_requested_at"] is not None else cancel_unit(actor, row, now, origin)
 
-    return _change(desk, principal, workload_id, "workload.cancel", if_match, origin, build, on_unit)
+    return change(desk, principal, workload_id, "workload.cancel", if_match, origin, build, on_unit)
 
 
 def retry(
@@ -278,7 +286,7 @@ def retry(
         _judge_again(desk, principal, row, now, origin)
         return unit
 
-    return _change(desk, principal, workload_id, "workload.retry", if_match, origin, build, on_unit)
+    return change(desk, principal, workload_id, "workload.retry", if_match, origin, build, on_unit)
 
 
 def _record_denial(
@@ -353,7 +361,7 @@ def hold(
         waits = slices_until(view, row, now) if row["phase"] == Phase.QUEUED else ()
         return hold_unit(actor, row, waits, now, origin)
 
-    return _change(desk, principal, workload_id, "workload.hold", if_match, origin, build, on_unit)
+    return change(desk, principal, workload_id, "workload.hold", if_match, origin, build, on_unit)
 
 
 def release(
@@ -373,4 +381,4 @@ def release(
         waits = slices_until(view, row, now) if row["phase"] == Phase.HELD else ()
         return release_unit(actor, row, waits, now, origin)
 
-    return _change(desk, principal, workload_id, "workload.release", if_match, origin, build, on_unit)
+    return change(desk, principal, workload_id, "workload.release", if_match, origin, build, on_unit)

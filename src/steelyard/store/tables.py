@@ -379,13 +379,36 @@ workload = Table(
     _str("cancel_reason"),
     _int("version", False),
     *_heads(),
+    _int("group_id"),  # the first of the workloads that belong together
+    _int("group_index"),
+    _flag("guaranteed"),
+    _flag("standby"),  # born without being wanted yet …
+    _int("activated_at"),  # … until then
     Index("workload_project", "project", "id"),
+    Index(
+        "workload_group_members",
+        "group_id",
+        sqlite_where=text("group_id IS NOT NULL"),
+        postgresql_where=text("group_id IS NOT NULL"),
+    ),
     Index(
         "workload_live",
         "phase",
         sqlite_where=text("phase <> 'finished'"),
         postgresql_where=text("phase <> 'finished'"),
     ),
+)
+workload_group = Table(  # replicas of a service, or tasks of an array: what is wanted of them
+    "workload_group",
+    metadata,
+    _id(),  # of its first workload
+    _str("kind", False),  # service | array
+    _int("wanted", False),  # replicas that are to run, tasks that may run at a time
+    _int("guaranteed", False),
+    _int("most", False),  # replicas at most, tasks in all
+    _flag("lend"),
+    _int("next_index", False),
+    _int("stopped_at"),
 )
 role = Table(
     "role",

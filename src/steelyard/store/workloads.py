@@ -18,8 +18,8 @@ _FINISHED = "finished"
 #: As the index of live workloads says it: only a condition that contains these words may use it.
 LIVE_ROWS = t.workload.c.phase != literal(_FINISHED, literal_execute=True)
 _NEWEST = "newest"
-_CURRENT = (t.attempt.c.workload_id == t.workload.c.id) & (t.attempt.c.number == t.workload.c.attempt)
-_ATTEMPT_COLUMNS = (
+CURRENT_ATTEMPT = (t.attempt.c.workload_id == t.workload.c.id) & (t.attempt.c.number == t.workload.c.attempt)
+WITH_ATTEMPT = (
     t.attempt.c.id.label("attempt_id"),
     t.attempt.c.submitted.label("attempt_submitted"),
     t.attempt.c.sub_stage,
@@ -47,6 +47,8 @@ class WorkloadFilter:
     outcome: str | None = None
     queue: str | None = None
     text: str | None = None
+    group: int | None = None  # only its workloads; without it only the first of each group, where nothing
+    # that a group's workloads differ in is asked for
 
 
 def _narrowed(
@@ -67,6 +69,10 @@ def _narrowed(
         query = query.where(LIVE_ROWS)
     if wanted.phase not in (None, LIVE):
         query = query.where(w.phase == wanted.phase)
+    if wanted.group is not None:
+        query = query.where(w.group_id == wanted.group)
+    elif wanted.phase is None and wanted.outcome is None:
+        query = query.where(w.group_index.is_(None) | (w.group_index == 0))
     if wanted.text:
         query = query.where(contains(w.name, wanted.text))
     return query
@@ -82,7 +88,7 @@ def list_workloads(
     order: str = _NEWEST,
 ) -> list[Record]:
     """Workloads with their current attempt, by id; `after` is the last id of the page before."""
-    query = _narrowed(select(t.workload, *_ATTEMPT_COLUMNS).join(t.attempt, _CURRENT), scope, wanted)
+    query = _narrowed(select(t.workload, *WITH_ATTEMPT).join(t.attempt, CURRENT_ATTEMPT), scope, wanted)
     if order == _NEWEST:
         query = query.order_by(t.workload.c.id.desc())
         query = query if after is None else query.where(t.workload.c.id < after)
@@ -95,8 +101,8 @@ def list_workloads(
 def get_workload(connection: Connection, scope: Scope, workload_id: int) -> Record | None:
     """One workload with its current attempt; None when there is none within the scope."""
     query = (
-        select(t.workload, *_ATTEMPT_COLUMNS)
-        .join(t.attempt, _CURRENT)
+        select(t.workload, *WITH_ATTEMPT)
+        .join(t.attempt, CURRENT_ATTEMPT)
         .where(t.workload.c.id == workload_id, visible(t.workload.c.project, scope))
     )
     row = connection.execute(query).first()

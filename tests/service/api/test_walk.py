@@ -79,14 +79,14 @@ TABLE: list[Row] = [
             ("GET", "/logs/stream"),
         )
     ],
+    (
+        "POST /v1/workloads/{workload_id}/scale",
+        f"/v1/workloads/{NO_WORKLOAD}/scale",
+        {"replicas": 2},
+        [404] * 6,
+    ),
     ("GET /v1/refusals", "/v1/refusals", None, ALL),
     ("GET /v1/refusals/{refusal_id}", f"/v1/refusals/{NO_WORKLOAD.replace('wl', 'rf')}", None, [404] * 6),
-    ("GET /v1/inventory", "/v1/inventory", None, BOUND),
-    ("GET /v1/inventory/summary", "/v1/inventory/summary", None, BOUND),
-    (
-        "GET /v1/devices/{device_id:path}",
-        f"/v1/devices/{NO_WORKLOAD.replace('wl', 'dv')}",
-        None,
     ("GET /v1/releases", "/v1/releases", None, ALL),
     *[
         (f"{method} /v1/releases/{{release_id}}{rest}", f"/v1/releases/{NO_RELEASE}{rest}", body, [404] * 6)
@@ -96,6 +96,12 @@ TABLE: list[Row] = [
             ("POST", "/fence", {"reason": "x"}),
         )
     ],
+    ("GET /v1/inventory", "/v1/inventory", None, BOUND),
+    ("GET /v1/inventory/summary", "/v1/inventory/summary", None, BOUND),
+    (
+        "GET /v1/devices/{device_id:path}",
+        f"/v1/devices/{NO_WORKLOAD.replace('wl', 'dv')}",
+        None,
         [404, 404, 404, 404, 404, 403],
     ),
     ("GET /v1/queues", "/v1/queues", None, BOUND),

@@ -1,0 +1,79 @@
+"""Scaling a service: how many of its replicas run, while it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from steelyard.evidence.leaf import ActorRef, Origin
+from steelyard.model.errors import ConflictError, InvalidError, RefusedError
+from steelyard.model.ids import render
+from steelyard.model.organisation import OrgPlace, Principal
+from steelyard.services import groups
+from steelyard.services.admission import in_sight
+from steelyard.services.shapes import read_shape
+from steelyard.services.submission import Admitted, InGroup, add_workload, read_spec
+from steelyard.services.workloads import Desk, OnUnit, change, find
+from steelyard.store import groups as repository
+from steelyard.store import workloads as rows
+from steelyard.store.database import View
+from steelyard.store.scoped import Record
+from steelyard.store.unit import Unit
+
+Json = dict[str, Any]
+
+
+def scale(
+    desk: Desk,
+    principal: Principal,
+    workload_id: int,
+    replicas: int,
+    *,
+    if_match: int | None = None,
+    origin: Origin | None = None,
+    on_unit: OnUnit | None = None,
+) -> Json:
+    """Asks for so many replicas; the page of the service's first workload. Each new one is placed by the
+    scheduler like any workload, and says why where it waits; what is too much is stopped and released.
+
+    Raises ConflictError `not-scalable`, `workload-finished`, InvalidError `field-out-of-bounds`, RefusedError
+    where a replica could never start, ForbiddenError, NotFoundError.
+    """
+    with desk.store.read() as view:
+        row = find(view, principal, workload_id)
+        group = None if row["group_id"] is None else repository.get_group(view, row["group_id"])
+    if group is None or group["kind"] != groups.SERVICE:
+        raise ConflictError("not-scalable", id=render("workload", workload_id))
+    if group["stopped_at"] is not None:
+        raise ConflictError("workload-finished", id=render("workload", group["id"]))
+    if not 1 <= replicas <= group["most"]:
+        raise InvalidError("field-out-of-bounds", path="replicas", low=1, high=group["most"])
+
+    def build(view: View, actor: ActorRef, first: Record, now: int) -> Unit | None:
+        admitted = _again(desk, view, first, now)
+
+        def add(unit: Unit, place: InGroup) -> str:
+            reasons = desk.grounds.judge(desk.grounds.current(now), admitted.shape)
+            if reasons:
+                raise in_sight(RefusedError("refused", reasons), principal)
+            number = desk.store.ids.next()
+            add_workload(unit, desk.store.ids, first["submitter"], admitted, now, number, place, origin)
+            return render("workload", number)
+
+        return groups.scale_unit(view, actor, first, replicas, now, origin, add)
+
+    return change(desk, principal, group["id"], "workload.scale", if_match, origin, build, on_unit)
+
+
+def _again(desk: Desk, view: View, first: Record, now: int) -> Admitted:
+    """The request of the first replica, for one more of it."""
+    return admitted_again(view, first, desk.grounds.current(now).policy.version)
+
+
+def admitted_again(view: View, first: Record, policy_version: int) -> Admitted:
+    """What a workload of a group was let in as, for one more of the same."""
+    shape = read_shape(rows.shape_bodies(view, [first["shape_id"]])[first["shape_id"]])
+    place = OrgPlace(first["namespace"], first["project"], None, None, None, 0)
+    return Admitted(
+        read_spec(first["spec_json"]), place, first["queue"], first["priority_class"], first["priority"],
+        shape, shape.key, policy_version,
+    )  # fmt: skip

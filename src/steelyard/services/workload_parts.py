@@ -1,0 +1,104 @@
+"""The parts of a workload document that only some kinds have: replicas, array, idle limit, evaluation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Any
+
+from steelyard.model.errors import InvalidError
+from steelyard.model.units import DAY, SECOND
+from steelyard.model.workloads import Array, Evaluation, IdleLimit, Replicas, WorkloadKind
+from steelyard.services.reading import DocumentReader
+
+MAX_REPLICAS = 100
+MAX_COMPLETIONS = 100_000
+MAX_PARALLELISM = 1_000
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_IDLE = IdleLimit(0)
+_WORKLOAD = re.compile(r"wl_[0-9a-z]{13}")
+#: Which kinds may have the part.
+_OF = {
+    "replicas": frozenset({WorkloadKind.INFERENCE}),
+    "array": frozenset(WorkloadKind) - {WorkloadKind.INFERENCE},
+    "idleLimit": frozenset({WorkloadKind.EXPERIMENT}),
+    "evaluation": frozenset({WorkloadKind.EVALUATION}),
+}
+
+
+def read(r: DocumentReader, kind: WorkloadKind) -> dict[str, Any]:
+    """The fields of `WorkloadSpec`. Raises InvalidError for a part that the kind does not have."""
+    for key, kinds in _OF.items():
+        if r.has(key) and kind not in kinds:
+            expected = "kind " + " | ".join(sorted(one.value for one in kinds))
+            raise InvalidError("field-invalid", path=r.at(key), expected=expected)
+    return {
+        "replicas": _replicas(r.reader("replicas")) if r.has("replicas") else None,
+        "array": _array(r.reader("array")) if r.has("array") else None,
+        "idle_limit": _idle(r.reader("idleLimit")) if r.has("idleLimit") else None,
+        "evaluation": _evaluation(r.reader("evaluation")) if r.has("evaluation") else None,
+    }
+
+
+def _replicas(r: DocumentReader) -> Replicas:
+    initial = r.integer("initial", 1, low=1, high=MAX_REPLICAS)
+    guaranteed = r.integer("guaranteed", 0, low=0, high=MAX_REPLICAS)
+    most = r.integer("max", max(initial, guaranteed), low=1, high=MAX_REPLICAS)
+    if most < max(initial, guaranteed):
+        raise InvalidError(
+            "field-out-of-bounds", path=r.at("max"), low=max(initial, guaranteed), high=MAX_REPLICAS
+        )
+    found = Replicas(initial, guaranteed, most, r.flag("lend"))
+    r.finish()
+    return found
+
+
+def _array(r: DocumentReader) -> Array:
+    if not r.has("completions"):
+        raise InvalidError("field-missing", path=r.at("completions"))
+    completions = r.integer("completions", 1, low=1, high=MAX_COMPLETIONS)
+    most = min(completions, MAX_PARALLELISM)
+    found = Array(completions, r.integer("parallelism", most, low=1, high=MAX_PARALLELISM))
+    r.finish()
+    return found
+
+
+def _idle(r: DocumentReader) -> IdleLimit:
+    after = r.span("after", None, longest=30 * DAY)
+    if after is None:
+        raise InvalidError("field-missing", path=r.at("after"))
+    if after < SECOND:
+        raise InvalidError("field-out-of-bounds", path=r.at("after"), low=SECOND, high=30 * DAY)
+    cpu = r.amount("cpu", "cpu", _IDLE.cpu)
+    device = r.integer("device", _IDLE.device, low=0, high=1000)
+    r.finish()
+    return IdleLimit(after, cpu, device)
+
+
+def _evaluation(r: DocumentReader) -> Evaluation:
+    model, data = r.reader("model"), r.reader("dataset")
+    workload = model.optional_text("workload", limit=16)
+    if workload is not None and not _WORKLOAD.fullmatch(workload):
+        raise InvalidError("field-invalid", path=model.at("workload"), expected="wl_…")
+    result = r.text("result", "result.json", limit=1024)
+    pure = PurePosixPath(result)
+    if pure.is_absolute() or ".." in pure.parts or str(pure) == ".":
+        raise InvalidError("path-outside", path=r.at("result"), value=result[:60])
+    found = Evaluation(
+        model.text("name", limit=253),
+        _digest(model),
+        workload,
+        data.text("name", limit=253),
+        _digest(data),
+        str(pure),
+    )
+    for inner in (model, data, r):
+        inner.finish()
+    return found
+
+
+def _digest(r: DocumentReader) -> str | None:
+    text = r.optional_text("digest", limit=71)
+    if text is not None and not _DIGEST.fullmatch(text):
+        raise InvalidError("field-invalid", path=r.at("digest"), expected="sha256:HEX")
+    return text
