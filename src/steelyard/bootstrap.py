@@ -39,6 +39,7 @@ from steelyard.model.units import parse_quantity
 from steelyard.services.audit import checkpoint
 from steelyard.services.keys import open_log_key, rotate_log_key
 from steelyard.services.live_load import SnapshotSource
+from steelyard.services.present import Present
 from steelyard.services.metrics import Loop as LoopNow
 from steelyard.services.metrics import Meters
 from steelyard.services.setup import first_start, reset_password
@@ -55,6 +56,7 @@ HOME_FILE = "home"
 #: One request passes from thread to thread (event loop, worker, writer, control); at the interpreter's 5 ms a
 #: thread that computes keeps each of them waiting as long. Measured: a submit took 29 ms, now 8.
 SWITCH_SECONDS = 0.0005
+MIN_FREE_MIB = 256  # on the disk of work folders, where a cluster's document says nothing
 MAX_SOCKET_MESSAGE = 256 * 1024  # bytes; what a door takes of it is its own affair
 
 
@@ -179,8 +181,9 @@ def build(folder: Path, database: str) -> House:
     meters = Meters(store, loop_now)
     store.writer.on_flush = meters.commit
     holder = render("server", store.ids.next())
-    loop = ControlLoop(store, make_engine, seal, holder, on_cycle=meters.cycle)
-    desk = Desk(store, SnapshotSource())
+    present = Present()
+    loop = ControlLoop(store, make_engine, seal, holder, on_cycle=meters.cycle, present=present)
+    desk = Desk(store, SnapshotSource(present))
     services = Services.over(store, desk=desk, engines=engines, signer=signer, meters=meters)
     services.extra["control"] = loop
     services.extra["folder"] = folder
@@ -192,7 +195,7 @@ def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) 
     """The engine of a declared cluster."""
     kind = spec.get("engine")
     if kind == "local":
-        reserve = spec.get("reserve") or {}
+        reserve, folders = spec.get("reserve") or {}, spec.get("workFolder") or {}
         return LocalEngine(
             name,
             folder,
@@ -201,6 +204,8 @@ def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) 
             reserve_cpu=parse_quantity("cpu", reserve.get("cpu", 0)),
             reserve_memory=parse_quantity("memory", reserve.get("memory", 0)),
             isolation=wish_of(spec.get("isolation")),
+            work_limit=parse_quantity("memory", folders["sizeLimit"]) if "sizeLimit" in folders else None,
+            min_free=parse_quantity("memory", folders.get("minFree", MIN_FREE_MIB)),
         )
     if kind == "simulated":
         (folder / "simulated").mkdir(mode=0o700, exist_ok=True)

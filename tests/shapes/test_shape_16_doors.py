@@ -13,7 +13,7 @@ import steelyard
 from steelyard.engines.local import protocol
 from steelyard.engines.local.engine import LocalEngine
 from steelyard.engines.port import EngineUnavailable
-from tests.support.local_engine import make_local_engine, sh, wait_for
+from tests.support.local_engine import end_everything, make_local_engine, runner_pid, sh, wait_for
 
 SOURCE = Path(steelyard.__file__).parent
 #: Doors answer many at once; the one that starts them waits for them.
@@ -75,10 +75,15 @@ def test_a_newer_server_adopts_a_runner_of_an_older_version(
 def test_a_runner_that_speaks_none_of_the_servers_versions_is_not_adopted(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine.observe(None)
+    engine.start([sh("at_0000000000001", "sleep 600")])
+    wait_for(engine, "mb_0000000000001", lambda member: member.started_at is not None)
     monkeypatch.setattr(protocol, "ADOPTABLE", (protocol.VERSION + 1,))
     strange = make_local_engine(tmp_path)
     with pytest.raises(EngineUnavailable):
-        strange.observe(None)
+        strange.start([sh("at_0000000000002", "true")])
+    assert [member.member_id for member in strange.observe(None).members] == ["mb_0000000000001"]
     strange.close()
+    before = runner_pid(tmp_path)
     assert engine.observe(None).complete, "the runner goes on for those it understands"
+    assert runner_pid(tmp_path) == before
+    end_everything(engine)

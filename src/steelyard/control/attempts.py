@@ -30,6 +30,7 @@ def attempt_start(state: LiveState, install_id: str, attempt: LiveAttempt, clust
         time_limit=attempt.spec.time_limit,
         grace=attempt.spec.grace,
         artifacts=attempt.spec.artifacts,
+        work_limit=attempt.spec.work_limit,
         resume_from=None if attempt.previous_id is None else render("attempt", attempt.previous_id),
         service=attempt.kind == "inference",
         probe_path=probe,

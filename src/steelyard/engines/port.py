@@ -113,6 +113,7 @@ class AttemptStart:
     time_limit: int | None
     grace: int
     artifacts: tuple[str, ...] = ()
+    work_limit: int | None = None  # MiB in each member's work folder; None: as the cluster has it
     resume_from: str | None = None  # the work folder's attempt that this one goes on from
     service: bool = False
     probe_path: str | None = None

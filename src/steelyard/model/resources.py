@@ -71,6 +71,8 @@ class UnavailableReason(StrEnum):
     MISSING = "missing"
     NODE_LOST = "node-lost"
     CLUSTER_UNREACHABLE = "cluster-unreachable"
+    DISK_FULL = "disk-full"  # less is free than the cluster keeps free
+    RUNNER_PROTOCOL = "runner-protocol"  # what runs is watched, nothing new is started
     RELEASE_UNCONFIRMED = "release-unconfirmed"
     FENCED = "fenced"  # taken out of service: nothing could end what holds it
     PARTITIONED = "partitioned"

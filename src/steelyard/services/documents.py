@@ -168,9 +168,15 @@ def _cluster(reader: DocumentReader) -> ClusterSpec:
     isolation = None
     if engine is EngineKind.LOCAL and reader.has("isolation"):
         isolation = _isolation(reader.reader("isolation"))
+    limit = free = None
+    if engine is EngineKind.LOCAL and reader.has("workFolder"):
+        inner = reader.reader("workFolder")
+        limit, free = (inner.optional_amount(key, "memory") for key in ("sizeLimit", "minFree"))
+        inner.finish()
     return ClusterSpec(
-        engine, tuple(reserve), simulation, reader.optional_text("owner"), within, isolation
-    )
+        engine, tuple(reserve), simulation, reader.optional_text("owner"), within, isolation, limit or None,
+        free,
+    )  # fmt: skip
 
 
 def _isolation(reader: DocumentReader) -> Wish:

@@ -48,6 +48,10 @@ def given(**values: Any) -> SpecBody:
     return {key: value for key, value in values.items() if value is not None and value != [] and value != {}}
 
 
+def _mib(amount: int | None) -> str | int | None:
+    return None if amount is None else write_amount(DeviceClass.MEMORY, amount)
+
+
 def _isolation(wish: Wish) -> SpecBody:
     return given(mode=wish.mode, network=wish.network, sharedFolders=list(wish.shared))
 
@@ -62,6 +66,8 @@ class ClusterSpec:
     owner: str | None = None
     release_within: int | None = None  # µs; what is not proven free by then is quarantined
     isolation: Wish | None = None  # of a local cluster; None: as `auto`
+    work_limit: int | None = None  # MiB in each member's work folder, where its workload says nothing; local
+    min_free: int | None = None  # MiB of the disk below which nothing new is started; local
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
@@ -70,6 +76,7 @@ class ClusterSpec:
         return given(
             engine=self.engine.value, reserve=reserve, simulation=self.simulation, owner=self.owner,
             releaseWithin=within, isolation=None if self.isolation is None else _isolation(self.isolation),
+            workFolder=given(sizeLimit=_mib(self.work_limit), minFree=_mib(self.min_free)),
         )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from steelyard.devices.catalogue import device_files, visibility_env
 from steelyard.devices.host import host_node, read_host
 from steelyard.engines.local import fencing, looking
+from steelyard.engines.local.disk import Floor
 from steelyard.engines.local.engine_isolation import EngineIsolation
 from steelyard.engines.local.files import read_json
 from steelyard.engines.local.isolation import AUTOMATIC, Wish, not_enforced
@@ -75,6 +76,8 @@ class LocalEngine:
         reserve_memory: int = 0,
         node_name: str | None = None,
         path: str | None = None,
+        work_limit: int | None = None,
+        min_free: int = 0,
         runner_idle_seconds: float | None = None,
         isolation: Wish = AUTOMATIC,
     ) -> None:
@@ -85,6 +88,8 @@ class LocalEngine:
         self._reserve = (reserve_cpu, reserve_memory)
         self._node = node_name or os.uname().nodename
         self._path = path or default_path()
+        self._work_limit = work_limit
+        self._floor = Floor(self._layout.data, min_free)
         self._link = Link(self._layout, install_id, runner_idle_seconds)
         self._isolation = EngineIsolation(self._link, isolation)
         self._watcher = Watcher(self._layout, install_id)
@@ -124,10 +129,14 @@ class LocalEngine:
         node = host_node(
             read_host(), self._now(), reserve_cpu=cpu, reserve_memory=memory, name=self._node
         )
-        if self._mismatch is None:
-            return (node,)
-        reason = UnavailableReason.RUNNER_PROTOCOL.value
-        return (replace(node, availability=Availability.UNPLANNED, reason=reason),)
+        reason = None
+        if self._mismatch is not None:
+            reason = UnavailableReason.RUNNER_PROTOCOL.value
+        elif self._floor.reached():
+            reason = UnavailableReason.DISK_FULL.value
+        if reason is not None:
+            node = replace(node, availability=Availability.UNPLANNED, reason=reason)
+        return (node,)
 
     # ---- attempts
 
@@ -279,6 +288,7 @@ class LocalEngine:
             "project": attempt.project,
             "install": attempt.install_id,
             "time_limit": attempt.time_limit,
+            "work_limit": self._work_limit if attempt.work_limit is None else attempt.work_limit,
             "grace": attempt.grace,
             "resume_from": attempt.resume_from,
             "service": attempt.service,

@@ -101,12 +101,12 @@ def remove_tree(path: str) -> bool:
     depth costs neither recursion nor open files. What can't be removed (a mount) stays.
     """
     try:
-        parent = _open_folder(os.path.dirname(path))
+        parent = open_folder(os.path.dirname(path))
     except OSError:
         return not os.path.lexists(path)
     name = os.path.basename(path)
     try:
-        top = _open_folder(name, parent)
+        top = open_folder(name, parent)
     except FileNotFoundError:
         os.close(parent)
         return True
@@ -125,7 +125,7 @@ def remove_tree(path: str) -> bool:
     return True
 
 
-def _open_folder(name: str, folder: int | None = None) -> int:
+def open_folder(name: str, folder: int | None = None) -> int:
     """Opens a folder of ours, also one whose owner, a workload of this user, took its own rights away."""
     fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
@@ -151,11 +151,11 @@ def _empty(top: int) -> None:
     waiting = _clear(top)
     while waiting:
         name = waiting.pop()
-        inner = _open_folder(name, top)
+        inner = open_folder(name, top)
         try:
             for deeper in _clear(inner):
                 moved += 1
-                os.close(_open_folder(deeper, inner))  # to be moved, a folder must be writable itself
+                os.close(open_folder(deeper, inner))  # to be moved, a folder must be writable itself
                 os.rename(deeper, f"{prefix}{moved}", src_dir_fd=inner, dst_dir_fd=top)
                 waiting.append(f"{prefix}{moved}")
         finally:

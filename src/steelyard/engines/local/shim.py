@@ -33,7 +33,7 @@ import signal
 import time
 from typing import Any, NoReturn
 
-from steelyard.engines.local import cgroups, enclosure, ending, environment, launch, procfs
+from steelyard.engines.local import cgroups, enclosure, ending, environment, launch, procfs, quota
 from steelyard.engines.local.environment import Failure
 from steelyard.engines.local.files import read_json, write_json
 from steelyard.engines.local.paths import Layout
@@ -91,6 +91,8 @@ class Shim:
         self.started: int | None = None
         self.ended: int | None = None
         self.timed_out = False
+        self.gauge: quota.Gauge | None = None
+        self.over: str | None = None  # what its work folder held when that was too much
         self.stop_requested = False
         self.kill_at: int | None = None  # monotonic ns
         self.limit_at: int | None = None
@@ -170,6 +172,7 @@ class Shim:
         if failed is None:
             limit = self.attempt["time_limit"]
             self.limit_at = None if limit is None else time.monotonic_ns() + limit * 1000
+            self.gauge = self._make_gauge()
             return None
         os.waitpid(gated.pid, 0)
         self.started = None
@@ -181,6 +184,8 @@ class Shim:
     def _wait(self) -> None:
         while not self._reaped():
             due = [at for at in (self.kill_at, self.limit_at) if at is not None]
+            if self.gauge is not None:
+                due.append(int(self.gauge.due * _SECOND))
             left = max(0, min(due) - time.monotonic_ns()) / _SECOND if due else 3600.0
             told = signal.sigtimedwait(WATCHED, left)
             if told is not None:
@@ -224,9 +229,26 @@ class Shim:
             self.limit_at = None
             self.timed_out = not self.stop_requested
             self._end_within(self.attempt["grace"])
+        if self.gauge is not None:
+            self._measure(self.gauge)
         if self.kill_at is not None and at >= self.kill_at:
             self._to_tree(signal.SIGKILL)
             self.kill_at = at + _AGAIN  # a process forked meanwhile is ended the next time
+
+    def _make_gauge(self) -> quota.Gauge | None:
+        """What watches the work folder, where it has a limit."""
+        limit = self.attempt.get("work_limit")
+        work = self.layout.member_work(self.attempt["attempt"], self.id)
+        return quota.Gauge(work, limit) if isinstance(limit, int) else None
+
+    def _measure(self, gauge: quota.Gauge) -> None:
+        used = gauge.step()
+        if used is not None:
+            limit = self.attempt["work_limit"]
+            seen = f"{used} MiB" if used < quota.TOO_DEEP else "deeper than can be measured"
+            self.over = f"{seen}, limit {limit} MiB"
+            self.gauge = None
+            self._end_within(self.attempt["grace"])
 
     def _look(self) -> None:
         order = read_json(self.layout.notes(self.id, "stop.json"))
@@ -277,6 +299,8 @@ class Shim:
         ended = max(self.ended or ending.now(), self.started or 0)  # the clock may have been set back
         if failure is None and code in _KILLED and cgroups.oom_kills(self.groups):
             failure = Failure("application", "oom-killed", f"{self.member['memory']} MiB")
+        if failure is None and self.over is not None:
+            failure = Failure("policy", "work-folder-quota", self.over)
         if failure is None and self.timed_out:
             failure = Failure("policy", "timed-out", "")
         note = ending.exit_note(
