@@ -32,6 +32,7 @@ from steelyard.model.errors import SteelyardError
 from steelyard.model.lifecycle import HOLDING_PHASES, Phase
 from steelyard.services.live_load import load_state
 from steelyard.services.organisation import load_history
+from steelyard.services.present import Present
 from steelyard.store import leaves
 from steelyard.store import live as rows
 from steelyard.store.archive import RESTORED_AT
@@ -88,12 +89,14 @@ class ControlLoop:
         *,
         inline: bool = False,
         on_cycle: Callable[[int, float], None] | None = None,
+        present: Present | None = None,
     ) -> None:
         self._store = store
         self._make_engine = make_engine
         self._seal = seal
         self._inline = inline
         self._on_cycle = on_cycle  # told after each cycle: placements, seconds
+        self._present = present or Present()
         self._lease = Lease(store, holder)
         self._wake = threading.Event()
         self._ending = threading.Event()
@@ -113,6 +116,7 @@ class ControlLoop:
     def close(self) -> None:
         """Stop looping and give the lease back; running work goes on."""
         self._ending.set()
+        self._present.close()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=30)
@@ -153,6 +157,7 @@ class ControlLoop:
             if self.desk is not None:
                 log.warning("lease-lost")
                 self.desk = None
+                self._present.close()
                 self._drop_agents()
             return False
         fresh = self.desk is None or self.desk.context.fence != fence
@@ -160,6 +165,7 @@ class ControlLoop:
             self.desk = Desk(self._store, self.agents, fence, self._seal)
             for agent in self.agents.values():
                 agent.look_again()
+            self._present.open(self._wake.set)
         try:
             if fresh:
                 self.desk.follower.catch_up()
@@ -191,6 +197,7 @@ class ControlLoop:
             self._cycle(desk)
             desk.causes.run(desk.waiting)
         desk.sealer.run()
+        self._present.answer(lambda: (context.state.snapshot(), context.state.policy))
         self._set_polls(desk)
         return more or desk.scheduler.more
 
