@@ -18,7 +18,7 @@ def test_a_server_without_a_loop_is_not_waited_for() -> None:
 
 
 def test_who_asks_wakes_the_loop_and_gets_what_it_made_afterwards() -> None:
-    present, woken, made = Present(), threading.Event(), (Snapshot(), Policy())
+    present, woken, made = Present(), threading.Event(), (Snapshot(), Policy(1))
     present.open(woken.set)
     found: list[object] = []
     asking = threading.Thread(target=lambda: found.append(present.ask(patience=60)))
