@@ -15,10 +15,12 @@ import pytest
 
 from steelyard.engines.local import frames, procfs
 from steelyard.engines.local.engine import LocalEngine
+from steelyard.engines.local.isolation import BUBBLEWRAP, USER_ID, Wish
 from steelyard.engines.port import ExecStream, MemberPhase
 from steelyard.model.errors import UnavailableError
 from steelyard.model.execution import Channel, Execution, TerminalSize
 from tests.support.local_engine import (
+    INSTALL,
     attempt,
     end_everything,
     kill_runner,
@@ -192,3 +194,60 @@ def test_a_connection_that_speaks_nonsense_ends_its_command(engine: LocalEngine,
         stream.close()
     wait_gone(pid)
     assert os.path.exists("/proc/self")
+
+
+# ---- isolated members
+
+MODES = [USER_ID, BUBBLEWRAP]
+STATUS = "cat /proc/self/status; ls -A /tmp; readlink /proc/self/ns/mnt /proc/self/ns/ipc"
+
+
+@pytest.fixture(params=MODES)
+def isolated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalEngine]:
+    """An engine with one member that sleeps in a mode's surroundings; skipped where that can't be had."""
+    made = make_local_engine(tmp_path, isolation=Wish(request.param))
+    why = dict(made.capabilities().isolation_modes)[request.param]
+    if why is not None:
+        end_everything(made)
+        pytest.skip(f"{request.param}: {why}")
+    script = f"{STATUS}; touch /tmp/mine; echo ready; sleep 600"
+    made.start([attempt("at_1", member("mb_1", ("/bin/sh", "-c", script)))])
+    wait_for(made, "mb_1", lambda _seen: b"ready" in made.logs("mb_1", 0, 1 << 16).data)
+    yield made
+    end_everything(made)
+
+
+def identity(text: bytes) -> dict[str, str]:
+    """What of a status tells who a process is."""
+    fields = dict(line.split(":", 1) for line in text.decode().splitlines() if ":\t" in line)
+    told = ("Uid", "Gid", "Groups", "CapEff", "CapPrm", "NoNewPrivs")
+    return {key: fields[key].strip() for key in told}
+
+
+@pytest.mark.requirement("I11")
+def test_beside_an_isolated_member_a_command_is_what_the_member_is_and_no_more(
+    isolated: LocalEngine,
+) -> None:
+    out, err, status = everything(run(isolated, "sh", "-c", STATUS))
+    assert (status["code"], err) == (0, b"")
+    theirs = isolated.logs("mb_1", 0, 1 << 16).data
+    assert identity(out) == identity(theirs)
+    assert identity(out)["CapEff"] == "0" * 16
+    assert identity(out)["NoNewPrivs"] == "1"
+    if os.geteuid() == 0:
+        assert identity(out)["Uid"].split()[0] != "0"
+    spaces = [line for line in theirs.splitlines() if line.startswith((b"mnt:", b"ipc:"))]
+    assert out.splitlines()[-2:] == spaces
+    assert b"mine" in out.splitlines()
+
+
+def test_beside_an_isolated_member_there_is_a_terminal_and_an_end(isolated: LocalEngine) -> None:
+    stream = run(isolated, "sh", terminal=TerminalSize(), term="xterm")
+    stream.write(Channel.STDIN, b"sleep 604 & echo pid-$!; stty -echo; sleep 605\n")
+    until(stream, b"pid-")
+    isolated.stop(["at_1"], 100_000)
+    wait_ended(isolated, "mb_1")
+    wait_free(isolated, "at_1")
+    stream.close()
+    left = [procfs.environment(one.pid) for one in procfs.processes() if one.name == "sleep" and one.alive]
+    assert not [env for env in left if env.get("STEELYARD_INSTALL") == INSTALL]

@@ -41,6 +41,7 @@ class Setting(NamedTuple):
     data_limit: int | None
     files_limit: tuple[int, int]
     isolated: bool
+    user: int | None  # the project's
 
 
 class Wish(NamedTuple):
@@ -158,12 +159,9 @@ class Carrier:
 
     def _start(self) -> tuple[int, str]:
         """(pid, "") of the command, or (pid, why it is none)."""
-        target = entering.innermost(self.setting.child[0])
-        who = entering.identity(target)
-        if who is None or (self.setting.isolated and not entering.is_apart(target)):
-            raise OSError(errno.ESRCH, "the member is not there yet, or not any more")
+        target, who = self._target()
         error_read, error_write = os.pipe()
-        ours, theirs = self._pipes(who.uid)
+        ours, theirs = self._pipes(who.outer)
         pid = os.fork()
         if pid == 0:
             _child(self.setting, self.wish, target, who, theirs, error_write)
@@ -173,6 +171,18 @@ class Carrier:
             os.set_blocking(fd, False)
         with os.fdopen(error_read, "rb") as file:
             return pid, file.read(300).decode("utf-8", "replace")
+
+    def _target(self) -> tuple[int, entering.Identity]:
+        """The process whose surroundings are meant, and who it is. Raises OSError while it is not there."""
+        child = self.setting.child[0]
+        if self.setting.isolated:
+            found = entering.inside(child, self.setting.user)
+        else:
+            who = entering.identity(child)
+            found = None if who is None else (child, who)
+        if found is None:
+            raise OSError(errno.ESRCH, "the member's program is not there yet, or not any more")
+        return found
 
     def _pipes(self, uid: int) -> tuple[list[int], tuple[int, int, int]]:
         """(our ends, the command's stdin, stdout and stderr)."""

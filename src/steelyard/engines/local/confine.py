@@ -55,15 +55,20 @@ def enter(confinement: Confinement) -> None:
 
 def become(user: int, groups: tuple[int, ...] = ()) -> None:
     """Takes the user and group id, for good, and leaves every other group and keyring. Raises OSError."""
-    number = _KEYCTL.get(os.uname().machine)
-    if number is not None:
-        _LIBC.syscall(ctypes.c_long(number), _JOIN_SESSION_KEYRING, None, 0, 0, 0)
+    leave_keyrings()
     for capability in range(_LAST_CAPABILITY + 1):
         if _LIBC.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
             break  # the kernel knows no further one
     os.setgroups(groups)
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
+
+
+def leave_keyrings() -> None:
+    """The process has a session keyring of its own, where the kernel has keyrings at all."""
+    number = _KEYCTL.get(os.uname().machine)
+    if number is not None:
+        _LIBC.syscall(ctypes.c_long(number), _JOIN_SESSION_KEYRING, None, 0, 0, 0)
 
 
 def renounce() -> None:

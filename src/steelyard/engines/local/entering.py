@@ -11,7 +11,7 @@ import os
 import struct
 from typing import NamedTuple
 
-from steelyard.engines.local import procfs
+from steelyard.engines.local import confine, procfs
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _KINDS = ("cgroup", "ipc", "uts", "net", "pid", "mnt")
@@ -21,8 +21,9 @@ _NS_GET_USERNS = 0xB701  # ioctl_ns(2)
 
 
 class Identity(NamedTuple):
-    """Who a process is, in the words of its own user namespace."""
+    """Who a process is, in the words of its own user namespace; `outer`: its user id as it is called here."""
 
+    outer: int
     uid: int
     gid: int
     groups: tuple[int, ...]
@@ -40,8 +41,9 @@ def identity(pid: int) -> Identity | None:
                 key, _, value = line.partition(":")
                 fields[key] = value.split()
         groups = tuple(_mapped(pid, "gid", int(one)) for one in fields["Groups"])
+        outer = int(fields["Uid"][1])
         return Identity(
-            _mapped(pid, "uid", int(fields["Uid"][1])), _mapped(pid, "gid", int(fields["Gid"][1])), groups,
+            outer, _mapped(pid, "uid", outer), _mapped(pid, "gid", int(fields["Gid"][1])), groups,
             int(fields["CapEff"][0], 16), int(fields["CapBnd"][0], 16), fields["NoNewPrivs"] == ["1"],
         )  # fmt: skip
     except (OSError, KeyError, IndexError, ValueError):
@@ -72,13 +74,20 @@ def is_apart(pid: int) -> bool:
     return _space(pid, "mnt") not in (None, _space("self", "mnt"))
 
 
-def innermost(child: int) -> int:
-    """The process of a member whose surroundings are meant: its child, or, where that only waits outside of
-    them, the first below it that is inside."""
-    if is_apart(child):
-        return child
-    everyone = procfs.processes()
-    return next((one.pid for one in procfs.descendants(child, everyone) if is_apart(one.pid)), child)
+def inside(child: int, user: int | None) -> tuple[int, Identity] | None:
+    """An isolated member's program, and who it is; None while it is not there yet.
+
+    Its child, or, where that waits outside, the first below it: what has mounts of its own, has given up
+    every privilege for good and, if its project has a user, is that user. What still makes the surroundings,
+    or waits in them for the program, is not meant: it may be more.
+    """
+    below = [one.pid for one in procfs.descendants(child, procfs.processes())]
+    for pid in (child, *below):
+        who = identity(pid) if is_apart(pid) else None
+        if who is None or who.effective or not who.no_new_privileges or user not in (None, who.outer):
+            continue
+        return pid, who
+    return None
 
 
 def enter(pid: int) -> bool:
@@ -121,7 +130,9 @@ def _setns(handle: int) -> None:
 
 
 def become(who: Identity) -> None:
-    """Takes on the user, groups and privileges. Nothing leads back. Raises OSError."""
+    """Takes on the user, groups and privileges, and leaves every keyring. Nothing leads back. Raises
+    OSError."""
+    confine.leave_keyrings()
     _drop_bounding(who.bounding)
     if sorted(os.getgroups()) != sorted(who.groups):
         os.setgroups(who.groups)

@@ -16,7 +16,7 @@ import time
 from collections import deque
 from contextlib import suppress
 
-from steelyard.engines.local import beside, cgroups, enclosure, ending, environment, procfs, shim
+from steelyard.engines.local import beside, cgroups, enclosure, ending, environment, isolation, procfs, shim
 from steelyard.engines.local.ability import Abilities
 from steelyard.engines.local.book import PENDING, RUNNING, STARTING, Book, Record, read_notes
 from steelyard.engines.local.files import is_real_folder, read_json, remove_tree, write_json
@@ -335,7 +335,8 @@ class Keeper:
             groups=groups,
             data_limit=memory << 20 if limited else None,
             files_limit=self.files_limit,
-            isolated=(record.attempt.get("isolation") or {}).get("mode", "none") != "none",
+            isolated=isolation.wished(record.attempt)[0] != isolation.NONE,
+            user=enclosure.user_of(record.attempt),
         )
 
     def _ready_changed(self, record: Record) -> None:
