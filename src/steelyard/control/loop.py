@@ -276,6 +276,9 @@ class ControlLoop:
         desk = self.desk
         if desk is None:
             return IDLE_WAIT
+        releasing = desk.releaser.due_in()
+        if releasing is not None:
+            return min(TIMERS_EVERY, max(BUSY_WAIT, releasing))
         if desk.context.state.in_phase(*HOLDING_PHASES, Phase.RESERVED):
             return TIMERS_EVERY
         if desk.scheduler.next_at is not None:

@@ -28,7 +28,8 @@ from steelyard.store import tables as t
 from steelyard.store.statements import Row
 from steelyard.store.unit import Unit
 
-PROBE_AGAIN = SECOND // 4
+#: What is not free yet is probed again after half the time since its end, within these.
+PROBE_SOON, PROBE_AGAIN = 50_000, SECOND // 4
 
 
 def begin_release(context: Context, unit: Unit, attempt: LiveAttempt, now: int, started: int | None) -> None:
@@ -170,8 +171,19 @@ class Releaser:
             if now - (attempt.times["ended"] or now) > self._bound(attempt):
                 ledger = self._ledger_differs(attempt)
                 finish(self._context, unit, attempt, now, "quarantined", attempt.last_probes, ledger)
-            elif now - attempt.probe_at >= PROBE_AGAIN:
+            elif now >= _probe_due(attempt, now):
                 send_probe(self._context, attempt)
+
+    def due_in(self) -> float | None:
+        """Seconds until something that is being released is to be probed again; None where nothing is."""
+        now = self._context.store.now()
+        due = [_probe_due(attempt, now) for attempt in self._context.state.in_phase(Phase.RELEASING)]
+        return max(0, min(due) - now) / SECOND if due else None
+
+
+def _probe_due(attempt: LiveAttempt, now: int) -> int:
+    since = now - (attempt.times["ended"] or now)
+    return attempt.probe_at + min(max(since // 2, PROBE_SOON), PROBE_AGAIN)
 
 
 def _ends(attempt: LiveAttempt) -> list[Row]:
