@@ -110,3 +110,83 @@ def test_every_page_is_whole_in_every_language_theme_and_width(
                 save(page, f"{name}-{lang}-{theme}-{width}")
         seen.close()
     assert faults + watch.found == []
+
+
+def document(name: str) -> str:
+    return (
+        f"kind: Workload\nmetadata: {{name: {name}, namespace: detect-dev}}\nspec:\n  kind: batch\n  roles:\n"
+        "  - {name: main, command: [run], requests: {cpu: 1}, clusters: [other], expect: {run: forever}}\n"
+    )
+
+
+def test_without_script_one_reads_filters_submits_and_cancels(browser: Any, world: World) -> None:
+    context = browser.new_context(base_url=world.url, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("/workloads?kind=training")
+    page.fill("input[name=name]", "admin")
+    page.fill("input[name=password]", world.server.password)
+    page.click("main button")
+    assert page.url == f"{world.url}/workloads?kind=training"
+    page.fill("input[name=q]", "loader")
+    page.click("form.filters button")
+    assert page.locator("tbody tr").count() == 1
+    page.click("tbody a")
+    assert "exit code 3" in page.inner_text("main")
+    page.goto("/submit")
+    page.fill("textarea", document("without-script"))
+    page.click("button[value=preview]")
+    assert "would start" in page.inner_text("main")
+    page.click("button[value=submit]")
+    assert "It was submitted" in page.inner_text("main")
+    page.click("a.danger")
+    page.click("button.danger")
+    assert "It was asked to end" in page.inner_text("main")
+    world.ids["without-script"] = page.url.split("/")[-1].split("?")[0]
+    world.reaches("without-script", "finished")
+    page.reload()
+    assert "It was cancelled" in page.inner_text("main")
+    page.click("summary.tool")
+    page.click("form[action='/sign-out'] button")
+    assert page.url.endswith("/sign-in")
+    context.close()
+
+
+def appears(page: Any, selector: str, text: str) -> None:
+    """Wait until an element holds a text."""
+    page.locator(selector).filter(has_text=text).wait_for(timeout=30_000)
+
+
+def test_pages_and_logs_follow_what_happens_while_they_are_looked_at(browser: Any, world: World) -> None:
+    world.submit(
+        "followed", requests={"cpu": "1"}, clusters=["other"], expect={"run": "forever"}, kind="batch"
+    )
+    world.reaches("followed", "running")
+    watch = Watch(world.url.removeprefix("http://"))
+    context = watch.over(signed_in(browser, world))
+    listed, detail = context.new_page(), context.new_page()
+    listed.goto("/workloads?q=followed")
+    detail.goto(f"/workloads/{world.ids['followed']}")
+    listed.bring_to_front()
+    assert "running" in listed.inner_text("#rows")
+    world.server.post(f"/v1/workloads/{world.ids['followed']}/cancel")
+    appears(listed, "#rows", "cancelled")
+    appears(detail, "pre.log", "asked to end")
+    detail.bring_to_front()
+    appears(detail, "#top", "It was cancelled")
+    assert watch.found == []
+    context.close()
+
+
+def test_the_keyboard_reaches_the_content_first_and_sees_where_it_is(browser: Any, world: World) -> None:
+    context = signed_in(browser, world)
+    page = context.new_page()
+    page.goto("/workloads")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("Tab")
+    outline = "getComputedStyle(document.activeElement).outlineStyle"
+    assert page.evaluate(outline) == "solid"
+    context.close()

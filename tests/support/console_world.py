@@ -51,6 +51,7 @@ class World:
             "count": fields.pop("count", 1),
             "requests": fields.pop("requests", GPU),
             "expect": fields.pop("expect", {"run": "1s"}),
+            "clusters": fields.pop("clusters", []),
         }
         document = {
             "kind": "Workload",
