@@ -46,6 +46,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "evidence": {
         "usage": f"{_CLI}.usage:usage",
         "failures": f"{_CLI}.failures:failures",
+        "review": f"{_CLI}.review:review",
         "refusals": f"{_CLI}.evidence:refusals",
         "cycles": f"{_CLI}.evidence:cycles",
         "replay": f"{_CLI}.evidence:replay",

@@ -333,6 +333,10 @@ class Client(ReleaseRequests):
         """Who used what in `[start, end)` (µs UTC), summed by the keys of `by`."""
         return cast(Json, self._get("/v1/usage", {"from": start, "to": end, "by": by}))
 
+    def review(self, start: int | None = None, end: int | None = None) -> Json:
+        """Five questions on `[start, end)` (µs UTC): {answers: {question: {code, params, rows}}}."""
+        return cast(Json, self._get("/v1/usage/review", {"from": start, "to": end}))
+
     def audit_leaves(
         self, stream: str | None = None, *, after: int | None = None, most: int | None = None
     ) -> Json:

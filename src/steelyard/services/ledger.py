@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from types import SimpleNamespace
 
-from steelyard.evidence.usage import AttemptFacts, Meter, holding_rows
+from steelyard.evidence.usage import HELD_BY_USER, STANDBY, AttemptFacts, Meter, holding_rows
 from steelyard.evidence.usage import wait_rows as make_wait_rows
 from steelyard.model.lifecycle import STAGE_TIMES
 from steelyard.model.organisation import Scope
@@ -100,7 +100,10 @@ def open_waits(view: View, scope: Scope, until: int) -> list[Record]:
                 for item in reasons_between(view, row["shape_id"], 0, until)
             ]
         held = [(since, row["eligible"])] if row["eligible"] is None or row["eligible"] > since else []
-        for piece in make_wait_rows(row["attempt_id"], since, until, reasons[row["shape_id"]], held):
+        label = HELD_BY_USER
+        if row["standby"] and row["activated_at"] is None:
+            held, label = [(since, until)], STANDBY
+        for piece in make_wait_rows(row["attempt_id"], since, until, reasons[row["shape_id"]], held, label):
             found.append({**piece, "workload_id": row["id"], "project": row["project"], "kind": row["kind"]})
     return found
 

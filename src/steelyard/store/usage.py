@@ -72,6 +72,28 @@ def device_sums(connection: Connection, window: Window) -> dict[int, int]:
     return left
 
 
+def idle_places(connection: Connection, window: Window) -> dict[Key, int]:
+    """(cluster, class, simulated, state) → quantity × µs of the stored unheld segments."""
+    u = t.unheld_segment.c
+    by = (u.cluster, u.device_class, u.simulated, u.state)
+    return quantity_time(connection, t.unheld_segment, u.quantity, window, by)
+
+
+def capacity_places(connection: Connection, window: Window) -> dict[Key, int]:
+    """(cluster, class, simulated) → capacity × µs of the stored capacity segments."""
+    c = t.capacity_segment.c
+    by = (c.cluster, c.device_class, c.simulated)
+    return quantity_time(connection, t.capacity_segment, c.capacity, window, by)
+
+
+def unattributed(connection: Connection, scope: Scope, window: Window) -> dict[Key, int]:
+    """(project, class, simulated) → quantity × µs of the stored holding segments that have no place in the
+    organisation."""
+    by = (_h.project, _h.device_class, _h.simulated)
+    where = (_h.attribution != "attributed", visible(_h.project, scope))
+    return quantity_time(connection, t.holding_segment, _h.quantity, window, by, *where)
+
+
 def first_instant(connection: Connection) -> int | None:
     """When the first device was registered."""
     return connection.execute(select(func.min(t.device.c.registered_at))).scalar()
@@ -204,7 +226,8 @@ def waiting_now(connection: Connection, scope: Scope) -> list[Record]:
     )
     query = (
         select(
-            _w.id, _w.project, _w.kind, _w.shape_id, _w.phase, _at.id.label("attempt_id"),
+            _w.id, _w.project, _w.kind, _w.shape_id, _w.phase, _w.standby, _w.activated_at,
+            _at.id.label("attempt_id"),
             _at.submitted.label("attempt_submitted"), _at.eligible, stored.c.noted_until,
         )
         .join(t.attempt, (_at.workload_id == _w.id) & (_at.number == _w.attempt))

@@ -111,6 +111,7 @@ TABLE: list[Row] = [
     ("POST /v1/cycles/{cycle_id}/replay", f"/v1/cycles/{NO_CYCLE}/replay", None, [404, 404, *WHOLE[2:]]),
     ("GET /v1/failures", "/v1/failures", None, ALL),
     ("GET /v1/usage", "/v1/usage", None, BOUND),
+    ("GET /v1/usage/review", "/v1/usage/review", None, WHOLE),
     ("GET /v1/audit/leaves", "/v1/audit/leaves", None, WHOLE),
     ("GET /v1/audit/checkpoint", "/v1/audit/checkpoint", None, [503, 503, *WHOLE[2:]]),
     ("GET /v1/audit/proof/{seq}", "/v1/audit/proof/0", None, [503, 503, *WHOLE[2:]]),

@@ -135,6 +135,23 @@ RESULT = {
     "warnings": [{"code": "quota-below-use", "text": "?",
                   "params": {"node": "red", "subject": "gpu", "limit": 1, "used": 2}}],
 }  # fmt: skip
+REVIEW: dict[str, Any] = {
+    "from": T0, "to": T0 + SECOND,
+    "answers": {
+        "idle": {"code": "idle-most",
+                 "params": {"cluster": "sim", "device_class": "gpu", "percent": "25.0 %",
+                            "cause": "idle.schedulable", "simulated": True},
+                 "rows": [{"cluster": "sim", "class": "gpu", "simulated": True, "permille": 250,
+                           "cause": "idle.schedulable"}]},
+        "queueing": {"code": "queues-worst",
+                     "params": {"kind": "training", "mean": SECOND, "waits": 2, "reason": "quota"},
+                     "rows": [{"kind": "training", "waits": 2, "mean": SECOND, "reason": "quota"}]},
+        "failures": {"code": "none-recurs", "params": {"groups": 0}, "rows": []},
+        "unattributed": {"code": "all-attributed", "params": {}, "rows": []},
+        "next": {"code": "rules", "params": {"rules": SECOND, "resources": 0, "percent": "25.0 %",
+                                             "enough": "10.0 %"}, "rows": []},
+    },
+}  # fmt: skip
 REFUSAL = {
     "id": "rf_1", "at": T0, "submitter": "ann", "project": "alpha", "namespace": "lab", "name": "big",
     "kind": "training", "asked": {"gpu": 64000}, "reasons": [REASON], "complete": True, "policy_version": 3,
@@ -295,6 +312,7 @@ def installed() -> Fake:
         "GET /v1/releases/rl_1": PROVEN,
         "POST /v1/releases/rl_1/confirm": UNPROVEN,
         "POST /v1/releases/rl_1/fence": UNPROVEN,
+        "GET /v1/usage/review": REVIEW,
         "GET /v1/doctor": DOCTOR,
         "GET /v1/version": {"version": "0.1.0", "install_id": "in_1", "languages": ["en", "zh"]},
     }.items():  # fmt: skip

@@ -48,6 +48,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "delete team red": ("team red is retired", "团队 red 已退役"),
     "failures --order lost-time": ("4 [simulated]", "失败尝试 5 次、拒绝 2 次"),
     "usage": ("1.000 h", "占用＋空闲＋不可用＋未知"),
+    "review": ("Next round: better rules", "下一轮应优化规则"),
     "refusals": ("64 GPU", "64 个 GPU"),
     "refusals rf_1": ("review: open", "待复核"),
     "cycles": ("cy_1", "放置"),
