@@ -6,6 +6,7 @@
 #   make bench         run benchmarks/*.py   (B=name for one of them, QUICK=1 for a short run)
 #   make up            start a server on this machine
 #   make requirements  write docs/requirements.md: each requirement with the tests that prove it
+#   make failures      induce failures, and write how they were told apart into docs/*/failures.md
 #   make soak          the long runs that `make test` leaves out
 #
 # PYTHON=/path/to/python3 chooses the interpreter, ARGS=... goes to the command behind a target.
@@ -22,7 +23,7 @@ ARGS ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --progress-bar off
 say = printf '==> %s\n'
 
-.PHONY: help .venv demo test lint bench up requirements soak
+.PHONY: help .venv demo test lint bench up requirements failures soak
 # Installing and testing share one environment and one machine: the targets of one call run in turn.
 .NOTPARALLEL:
 
@@ -71,6 +72,10 @@ soak: $(VENV)/.test
 requirements: $(VENV)/.test
 	@$(say) "docs/requirements.md"
 	@$(BIN)/python -m tools.requirements
+
+failures: $(VENV)/.test
+	@$(say) "docs/en/failures.md, docs/zh/failures.md"
+	@$(BIN)/python -m tools.failures
 
 bench: $(VENV)/.test
 	@shopt -s nullglob; \

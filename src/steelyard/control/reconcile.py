@@ -237,6 +237,8 @@ class Reconciler:
             return
         limit = RULES[Phase.STARTING].timer or 0
         if attempt.phase is Phase.STARTING and now - (attempt.times["placed"] or now) > limit:
+            stages = [m.seen.sub_stage for m in attempt.members if m.seen is not None and m.seen.sub_stage]
+            attempt.sub_stage = stages[0] if stages else attempt.sub_stage  # where it hangs
             stop_attempt(context, unit, attempt, now, "start-timeout", "workload.stop", {"after": limit})
             return
         started, most = attempt.times.get("started"), attempt.spec.time_limit

@@ -28,6 +28,7 @@ from steelyard.services.cycles import decisions_body
 from steelyard.services.live import charges_of
 from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveMember
 from steelyard.store import tables as t
+from steelyard.store.statements import Row
 from steelyard.store.unit import Unit
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -304,7 +305,8 @@ def stop_attempt(
     before = attempt.phase
     attempt.stop_reason = why
     attempt.times["stopping"] = now
-    carrier = context.move(unit, attempt, Phase.STOPPING, {"stopping": now, "stop_reason": why})
+    values: Row = {"stopping": now, "stop_reason": why, "sub_stage": attempt.sub_stage}
+    carrier = context.move(unit, attempt, Phase.STOPPING, values)
     context.leaf(unit, attempt, carrier, action, (step(before, "stopping", now),), detail, reason=why)
     context.after_commit.append(lambda: send_stop(context, attempt))
 
