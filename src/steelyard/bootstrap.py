@@ -12,13 +12,14 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-import structlog
 import uvicorn
 
 from steelyard.api.app import create_app
@@ -37,6 +38,7 @@ from steelyard.model.errors import InvalidError, UnavailableError
 from steelyard.model.ids import render
 from steelyard.model.units import parse_quantity
 from steelyard.services.audit import checkpoint
+from steelyard.server_log import configure_log
 from steelyard.services.keys import open_log_key, rotate_log_key
 from steelyard.services.live_load import SnapshotSource
 from steelyard.services.present import Present
@@ -53,26 +55,14 @@ PASSWORD_FILE = "initial-password"
 LOCK_FILE = "server.lock"
 RUNNER_LOCK_FILE = "runner.lock"
 HOME_FILE = "home"
+#: Requests that are being answered when the server is told to stop have so long; its control loop, too.
+DRAIN_SECONDS = 10
+RELEASE_SECONDS = 10.0
 #: One request passes from thread to thread (event loop, worker, writer, control); at the interpreter's 5 ms a
 #: thread that computes keeps each of them waiting as long. Measured: a submit took 29 ms, now 8.
 SWITCH_SECONDS = 0.0005
 MIN_FREE_MIB = 256  # on the disk of work folders, where a cluster's document says nothing
 MAX_SOCKET_MESSAGE = 256 * 1024  # bytes; what a door takes of it is its own affair
-
-
-def configure_log() -> None:
-    """One line an event to standard output, without colours. A trace shows where, never with what values:
-    those may be secrets."""
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        cache_logger_on_first_use=False,
-    )
 
 
 @dataclass(slots=True)
@@ -84,9 +74,21 @@ class House:
     loop: ControlLoop
     services: Services
 
+    _releasing: threading.Thread | None = None
+
+    def stop(self) -> None:
+        """Streams end, /readyz says no, and the control lease is given back at once, while requests are still
+        answered. May be called in a signal's handler, and twice."""
+        if self._releasing is None:
+            self.services.stopping.set()
+            self._releasing = threading.Thread(target=self.loop.close, name="release-lease", daemon=True)
+            self._releasing.start()
+
     def close(self) -> None:
         """Stop the loops, flush, let go. Running work goes on."""
-        self.loop.close()
+        self.stop()
+        if self._releasing is not None:
+            self._releasing.join(RELEASE_SECONDS)
         self.services.attempts.close()
         self.store.close()
 
@@ -214,9 +216,11 @@ def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) 
     raise InvalidError("engine-unknown", engine=str(kind))
 
 
-def up(data: Path, host: str, port: int, lang: str | None) -> int:
+def up(
+    data: Path, host: str, port: int, lang: str | None, log_format: str = "text", log_level: str = "info"
+) -> int:
     """The embedded server, in the foreground until it is told to end."""
-    configure_log()
+    configure_log(log_format, log_level)
     with locked(data) as folder:
         listener = listen(host, port)
         house = build(folder, sqlite_url(folder))
@@ -228,9 +232,11 @@ def up(data: Path, host: str, port: int, lang: str | None) -> int:
     return 0
 
 
-def serve(database: str, data: Path, host: str, port: int) -> int:
+def serve(
+    database: str, data: Path, host: str, port: int, log_format: str = "text", log_level: str = "info"
+) -> int:
     """One of several servers on a shared database; `data` is this server's own folder."""
-    configure_log()
+    configure_log(log_format, log_level)
     with locked(data) as folder:
         listener = listen(host, port)
         house = build(folder, database)
@@ -296,7 +302,17 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class HttpServer(uvicorn.Server):
-    """Ends with status 0 when it is asked to: being told to stop is not a failure."""
+    """Ends with status 0 when it is asked to: being told to stop is not a failure. `on_stop` is called in the
+    signal's handler, before connections are closed."""
+
+    def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_stop = on_stop
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Told to stop; told again, it waits for nothing."""
+        self._on_stop()
+        super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -329,16 +345,17 @@ def create_door(services: Services) -> Door:
 
 
 def run_http(house: House, listener: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT; then finish what is being answered, within DRAIN_SECONDS."""
     config = uvicorn.Config(
         create_door(house.services),
+        log_config=None,
         log_level="warning",
         access_log=False,
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
         ws_max_size=MAX_SOCKET_MESSAGE,
         server_header=False,
     )
-    server = HttpServer(config)
+    server = HttpServer(config, house.stop)
     sys.setswitchinterval(SWITCH_SECONDS)
     tune()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)

@@ -19,7 +19,7 @@ from steelyard.evidence.checkpoint import parse_checkpoint, parse_note, short_co
 from steelyard.evidence.merkle import verify_consistency
 from tests.support import postgresql
 from tests.support.books import check_books
-from tests.support.server import LOCAL_DOCUMENTS, PROGRAM, Server, environment
+from tests.support.server import OPEN_DOCUMENTS, PROGRAM, Server, environment
 
 LONG = 6  # workloads that run across the backup
 
@@ -32,7 +32,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     made = Server(tmp_path / "data", database=database)
     try:
         made.start()
-        made.apply(LOCAL_DOCUMENTS)
+        made.apply(OPEN_DOCUMENTS)
         yield made
     finally:
         made.close()

@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 from tests.support.books import check_books
-from tests.support.server import LOCAL_DOCUMENTS, Server, document, end_folder
+from tests.support.server import OPEN_DOCUMENTS, Server, document, end_folder
 
 WORKLOADS = 60
 TAKE_OVER_SECONDS = 15.0
@@ -34,7 +34,7 @@ def servers(tmp_path: Path, postgresql_database: str) -> Iterator[tuple[Server, 
     second = Server(tmp_path / "second", database=postgresql_database)
     try:
         first.start()
-        first.apply(LOCAL_DOCUMENTS)
+        first.apply(OPEN_DOCUMENTS)
         first.wait_for(lambda: first.get("/v1/inventory")["items"])
         second.folder.mkdir(mode=0o700)
         for name in SHARED:

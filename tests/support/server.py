@@ -69,6 +69,9 @@ metadata: {name: default}
 spec: {routes: [{queue: main, priorityClass: normal}]}
 """
 
+#: The same without isolation: programs see the test's files and leave marks there.
+OPEN_DOCUMENTS = LOCAL_DOCUMENTS.replace("{engine: local}", "{engine: local, isolation: {mode: none}}")
+
 
 class Server:
     """A server over `folder`. `database` names a shared one, else the folder's own is used."""
@@ -78,6 +81,7 @@ class Server:
         self.database = database
         self.port = free_port()
         self.output = folder.parent / f"{folder.name}.out"
+        self.more: list[str] = []  # options
         self.process: subprocess.Popen[bytes] | None = None
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30.0, trust_env=False)
         self.password: str | None = None
@@ -88,7 +92,7 @@ class Server:
         """Start the process and come back at once."""
         assert self.process is None or self.process.poll() is not None, "it runs already"
         command = [str(PROGRAM), *(["serve", "--database", self.database] if self.database else ["up"])]
-        command += ["--data", str(self.folder), "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--data", str(self.folder), "--host", "127.0.0.1", "--port", str(self.port), *self.more]
         with open(self.output, "ab") as output:
             self.process = subprocess.Popen(
                 [*command, "--lang", "en"], env=environment(self.folder.parent), start_new_session=True,

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import TypeAlias
 
 import anyio.to_thread
+import structlog
 from fastapi import Request
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,6 +23,7 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _METHODS = _SAFE | {"POST", "PUT", "PATCH", "DELETE"}
 #: The label of what is no address or method of ours: whoever asks must not make labels.
 NO_ROUTE = "other"
+_log = structlog.get_logger("steelyard.api")
 OnAnswer: TypeAlias = Callable[[str, str, int, float], None]
 
 
@@ -48,6 +50,10 @@ class Edge:
             await self._app(scope, receive, send)
             return
         scope[REQUEST_ID] = self._new_id()
+        with structlog.contextvars.bound_contextvars(request_id=scope[REQUEST_ID]):
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = _with_headers(self._timed(scope, send), scope[REQUEST_ID])
         try:
             if scope["method"] not in _SAFE:
@@ -59,15 +65,16 @@ class Edge:
 
     def _timed(self, scope: Scope, send: Send) -> Send:
         told = self._on_answer
-        if told is None:
-            return send
         began = time.monotonic()
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 route = getattr(scope.get("route"), "path", "") or NO_ROUTE
                 method = scope["method"] if scope["method"] in _METHODS else NO_ROUTE
-                told(method, route, message["status"], time.monotonic() - began)
+                seconds = time.monotonic() - began
+                _log.debug("answered", method=method, route=route, status=message["status"], seconds=seconds)
+                if told is not None:
+                    told(method, route, message["status"], seconds)
             await send(message)
 
         return sending

@@ -16,10 +16,12 @@ from steelyard.api.streams import ASK_AGAIN, KEEP_ALIVE, Broadcaster, event, kee
 from steelyard.identity.authorise import scope
 from steelyard.model.errors import SteelyardError, UnavailableError
 from steelyard.model.organisation import Principal, Scope, Verb
-from steelyard.services.changes import Change
+from steelyard.services.changes import Change, end_of_log, read_changes
 
 router = APIRouter(prefix="/v1/events", tags=["events"])
 _KEY = "broadcaster"
+#: Entries of the log that a reader may have missed; one that was away longer reads everything anew.
+MOST_MISSED = 20_000
 
 
 def broadcaster(services: Services) -> Broadcaster:
@@ -43,6 +45,12 @@ async def still(services: Services, secret: str) -> Principal | None:
         return None
 
 
+def last_event(request: Request) -> int | None:
+    """What a reader that comes back says it has seen; None for a new one, or for what no event ever had."""
+    given = request.headers.get("last-event-id", "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else None
+
+
 @router.get("/stream", response_class=StreamingResponse)
 async def changes(
     request: Request,
@@ -50,10 +58,14 @@ async def changes(
     services: ServicesDep,
     kind: Annotated[str | None, Query(max_length=63)] = None,
     project: Annotated[str | None, Query(max_length=63)] = None,
+    after: Annotated[
+        int | None, Query(ge=-1, le=2**53, description="the last event seen; as the header Last-Event-ID")
+    ] = None,
     seconds: Annotated[int, Query(ge=0, le=86_400, description="how long; then ask again")] = 3600,
 ) -> StreamingResponse:
-    """Events `change` {kind, id, action, phase, version, project, at}; `dropped` when the reader was too
-    slow, after which the stream ends and what is shown is to be read anew."""
+    """Events `change` {kind, id, action, phase, version, project, at}, each with its place in the log as its
+    id: whoever comes back with the last one goes on from there, at any server. `dropped` when the reader was
+    too slow or away too long, after which the stream ends and what is shown is to be read anew."""
     found = broadcaster(services)
     if found.full:
         raise UnavailableError("too-many-streams")
@@ -63,7 +75,8 @@ async def changes(
         narrowed = kind in (None, change.kind) and project in (None, change.project)
         return narrowed and change.visible(seen[0])
 
-    return stream(_changes(found, services, secret_of(request), seen, wanted, seconds))
+    last = after if after is not None else last_event(request)
+    return stream(_changes(found, services, secret_of(request), seen, wanted, seconds, last))
 
 
 async def _changes(
@@ -73,18 +86,28 @@ async def _changes(
     seen: list[Scope],
     wanted: Callable[[Change], bool],
     seconds: int,
+    last: int | None,
 ) -> AsyncIterator[bytes]:
     """`seen` holds the reader's scope, which is asked for again before anything is told."""
     subscriber, until = source.subscribe(wanted), time.monotonic() + seconds
-    asked = time.monotonic()
+    asked, ending = time.monotonic(), services.stopping.is_set
     try:
-        yield event("hello", {})
+        end = await anyio.to_thread.run_sync(end_of_log, services.store)
+        at = end if last is None else min(last + 1, end)
+        yield event("hello", {}, at - 1)
+        if end - at > MOST_MISSED:
+            yield event("dropped", {"code": "reader-too-slow"})
+            return
+        while at < end:
+            missed, at = await anyio.to_thread.run_sync(read_changes, services.store, at)
+            for known in filter(wanted, missed):
+                yield event("change", _shown(known), known.seq)
         while not subscriber.dropped:
             left = until - time.monotonic()
-            if left <= 0:
-                yield event("end", {"code": "time-reached"})
+            if left <= 0 or ending():
+                yield event("end", {"code": "server-stopping" if ending() else "time-reached"})
                 return
-            change = await subscriber.next(min(KEEP_ALIVE, left))
+            change = await subscriber.next(min(KEEP_ALIVE, left), ending)
             if change is None or time.monotonic() - asked >= ASK_AGAIN:
                 now = await still(services, secret)
                 if now is None:
@@ -93,8 +116,8 @@ async def _changes(
                 seen[0], asked = scope(now, Verb.VIEW, "workload"), time.monotonic()
             if change is None:
                 yield keep_alive()
-            elif wanted(change):
-                yield event("change", _shown(change))
+            elif wanted(change) and change.seq >= at:  # others were told with what was missed
+                yield event("change", _shown(change), change.seq)
         yield event("dropped", {"code": "reader-too-slow"})
     finally:
         source.leave(subscriber)

@@ -83,6 +83,9 @@ async def _follow(
     name = render("member", member["id"])
     yield event("member", {"id": name, "role": member["role"], "index": member["idx"]})
     while True:
+        if services.stopping.is_set():
+            yield event("end", {"offset": offset, "code": "server-stopping"})
+            return
         if time.monotonic() - asked >= ASK_AGAIN:
             asked, code = time.monotonic(), await _ended(services, secret, workload_id, name)
             if code is not None:

@@ -6,6 +6,7 @@ A page that does not read is not waited for: when its queue is full it is told s
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -23,14 +24,17 @@ LOOK_EVERY = 1.0  # seconds: changes that other servers committed
 KEEP_ALIVE = 15.0  # seconds
 ASK_AGAIN = 1.0  # seconds after which a stream that tells something asks whether its reader still may know
 MAX_SUBSCRIBERS = 200
+LOOK_FOR_END = 0.5  # seconds
 _encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger(__name__)
 
 
-def event(name: str, data: Any) -> bytes:
-    """One event; its data is one line of JSON, or bytes without a line break as they are."""
+def event(name: str, data: Any, number: int | None = None) -> bytes:
+    """One event; its data is one line of JSON, or bytes without a line break as they are. `number` is what a
+    reader that comes back names as the last one that it has seen."""
     line = data if isinstance(data, bytes) else _encode(data)
-    return b"event: " + name.encode() + b"\ndata: " + line + b"\n\n"
+    seen = b"" if number is None else b"id: %d\n" % number
+    return seen + b"event: " + name.encode() + b"\ndata: " + line + b"\n\n"
 
 
 def keep_alive() -> bytes:
@@ -61,12 +65,15 @@ class Subscriber:
         except asyncio.QueueFull:
             self.dropped = True
 
-    async def next(self, timeout: float) -> Change | None:
-        """The next change, None when none came in time."""
-        try:
-            return await asyncio.wait_for(self.queue.get(), timeout)
-        except TimeoutError:
-            return None
+    async def next(self, timeout: float, ending: Callable[[], bool]) -> Change | None:
+        """The next change, None when none came in time, or soon after `ending` says so."""
+        until = time.monotonic() + timeout
+        while not ending() and (left := until - time.monotonic()) > 0:
+            try:
+                return await asyncio.wait_for(self.queue.get(), min(left, LOOK_FOR_END))
+            except TimeoutError:
+                continue
+        return None
 
 
 class Broadcaster:

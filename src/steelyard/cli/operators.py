@@ -10,8 +10,10 @@ import typer
 
 from steelyard.cli import table
 from steelyard.cli.session import Session
+from steelyard.model.errors import InvalidError
 
 DEFAULT_PORT = 7580
+LOG_FORMATS, LOG_LEVELS = ("text", "json"), ("debug", "info", "warning", "error")
 
 #: What a command starts; nothing of it is imported before.
 TARGETS = {
@@ -29,12 +31,22 @@ TARGETS = {
 
 Folder = Annotated[Path | None, typer.Option("--data", metavar="FOLDER")]
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS")]
+LogFormat = Annotated[str, typer.Option("--log-format", metavar="text|json")]
+LogLevel = Annotated[str, typer.Option("--log-level", metavar="debug|info|warning|error")]
 Port = Annotated[int, typer.Option("--port", metavar="PORT")]
 
 
-def up(session: Session, data: Folder = None, host: Host = "127.0.0.1", port: Port = DEFAULT_PORT) -> int:
+def up(
+    session: Session,
+    data: Folder = None,
+    host: Host = "127.0.0.1",
+    port: Port = DEFAULT_PORT,
+    log_format: LogFormat = "text",
+    log_level: LogLevel = "info",
+) -> int:
     """The embedded server."""
-    return call("up", data or default_folder(session), host, port, session.lang)
+    log = log_choice(log_format, log_level)
+    return call("up", data or default_folder(session), host, port, session.lang, *log)
 
 
 def serve(
@@ -43,9 +55,12 @@ def serve(
     data: Folder = None,
     host: Host = "127.0.0.1",
     port: Port = DEFAULT_PORT,
+    log_format: LogFormat = "text",
+    log_level: LogLevel = "info",
 ) -> int:
     """One of several servers on a shared database."""
-    return call("serve", database, data or default_folder(session), host, port)
+    log = log_choice(log_format, log_level)
+    return call("serve", database, data or default_folder(session), host, port, *log)
 
 
 def demo(
@@ -81,6 +96,14 @@ def audit_verify(
         for value in values or ():
             arguments += [name, value]
     return call("audit verify", arguments + (["--json"] if session.output == "json" else []))
+
+
+def log_choice(form: str, level: str) -> tuple[str, str]:
+    """Both as given. Raises InvalidError `argument-invalid` for what there is not."""
+    for name, given, known in (("--log-format", form, LOG_FORMATS), ("--log-level", level, LOG_LEVELS)):
+        if given not in known:
+            raise InvalidError("argument-invalid", name=name, expected="|".join(known))
+    return form, level
 
 
 def default_folder(session: Session) -> Path:

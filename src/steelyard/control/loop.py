@@ -47,6 +47,7 @@ Seal = Callable[[str], None]
 BUSY_WAIT = 0.02
 IDLE_WAIT = 1.0
 TIMERS_EVERY = 0.25  # seconds
+CLOSE_WAIT = 8.0  # for the tick that runs when the loop is closed
 FAILED_WAIT, MOST_FAILED_WAIT = 0.02, 5.0
 
 
@@ -119,7 +120,7 @@ class ControlLoop:
         self._present.close()
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=30)
+            self._thread.join(timeout=CLOSE_WAIT)
         self._drop_agents()
         self._lease.give_back()
 
