@@ -11,11 +11,16 @@ import subprocess
 import termios
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.support.server import LOCAL_DOCUMENTS, PROGRAM, Server, environment
+
+#: Ends when it was interrupted twice.
+INTERRUPTED = """
+n=0; trap 'n=$((n+1)); echo interrupted-$n; [ $n = 1 ] || exit 5' INT
+echo ready; while :; do sleep 0.05; done
+"""
 
 
 @pytest.fixture(scope="module")
@@ -91,26 +96,21 @@ def test_leaving_ends_the_command(server: Server) -> None:
     server.wait_for(lambda: not os.path.exists(f"/proc/{pid}"), 20)
 
 
-def test_a_terminal_passes_on_keys_and_is_given_back(server: Server, tmp_path: Path) -> None:
+def test_a_terminal_passes_on_keys_and_is_given_back(server: Server) -> None:
     master, slave = pty.openpty()
     before = termios.tcgetattr(slave)
     process = subprocess.Popen(
-        [str(PROGRAM), "exec", "sleeper", "-it", "--", "sh"],
+        [str(PROGRAM), "exec", "sleeper", "-it", "--", "sh", "-c", INTERRUPTED],
         env=settings(server), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
     )  # fmt: skip
     try:
         said = _Said(master)
-        said.until(b"# ", b"$ ")
+        said.until(b"ready")
         assert termios.tcgetattr(slave)[3] & termios.ICANON == 0
-        os.write(master, b"stty size; echo ready-$((1+1))\r")
-        said.until(b"ready-2")
-        os.write(master, b"sleep 606\r")
-        said.until(b"sleep 606")
-        time.sleep(0.2)
-        os.write(master, b"\x03")  # ends what runs there, not the command line here
-        os.write(master, b"echo alive-$((2+2))\r")
-        said.until(b"alive-4")
-        os.write(master, b"exit 5\r")
+        os.write(master, b"\x03")  # is for what runs there, and ends no command line here
+        said.until(b"interrupted-1")
+        os.write(master, b"\x03")
+        said.until(b"interrupted-2")
         assert process.wait(30) == 5
         assert termios.tcgetattr(slave) == before
     finally:

@@ -43,6 +43,14 @@ def engine(tmp_path: Path) -> Iterator[LocalEngine]:
     end_everything(made)
 
 
+#: Shows its terminal, shows it again once it is told to go on, and ends when it is interrupted.
+ON_TERMINAL = """
+trap 'exit 5' INT
+stty size; echo $TERM; tty; read line; stty size; echo ready
+while :; do sleep 0.05; done
+"""
+
+
 def run(engine: LocalEngine, *command: str, **fields: Any) -> ExecStream:
     return engine.exec("mb_1", Execution(command, **fields))
 
@@ -115,16 +123,14 @@ def test_a_command_that_reads_nothing_does_not_stand_in_its_own_way(engine: Loca
 
 
 def test_a_terminal_has_a_size_that_changes_and_passes_on_ctrl_c(engine: LocalEngine) -> None:
-    stream = run(engine, "sh", terminal=TerminalSize(30, 100), term="xterm-256color")
-    stream.write(Channel.STDIN, b"stty size; echo $TERM; tty\n")
-    assert b"30 100" in until(stream, b"/dev/pts/")
+    stream = run(engine, "sh", "-c", ON_TERMINAL, terminal=TerminalSize(30, 100), term="xterm-256color")
+    seen = until(stream, b"/dev/pts/")
+    assert b"30 100" in seen
+    assert b"xterm-256color" in seen
     stream.write(Channel.RESIZE, b'{"rows": 40, "columns": 120}')
-    stream.write(Channel.STDIN, b"stty size\n")
-    until(stream, b"40 120")
-    stream.write(Channel.STDIN, b"sleep 600\n")
-    until(stream, b"sleep 600")
+    stream.write(Channel.STDIN, b"on\n")
+    assert b"40 120" in until(stream, b"ready")
     stream.write(Channel.STDIN, b"\x03")
-    stream.write(Channel.STDIN, b"exit 5\n")
     assert everything(stream)[2]["code"] == 5
 
 
@@ -154,6 +160,8 @@ def test_it_ends_with_its_member_whatever_it_thinks_of_signals(engine: LocalEngi
 
 def test_it_goes_on_when_the_runner_dies(engine: LocalEngine, tmp_path: Path) -> None:
     stream = run(engine, "cat")
+    stream.write(Channel.STDIN, b"there\n")
+    until(stream, b"there")
     kill_runner(tmp_path)
     stream.write(Channel.STDIN, b"still here\n")
     until(stream, b"still here")
