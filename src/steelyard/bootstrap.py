@@ -23,6 +23,7 @@ from typing import Any
 import uvicorn
 
 from steelyard.api.app import create_app
+from steelyard.api.audit import WHOLE_HOUSE
 from steelyard.api.context import Services
 from steelyard.console.app import create_console, first_parts
 from steelyard.console.context import Console
@@ -337,6 +338,7 @@ def create_door(services: Services) -> Door:
         services.logins,
         services.attempts,
         services.desk,
+        WHOLE_HOUSE,
         services.engines,
         services.signer,
         services.extra,

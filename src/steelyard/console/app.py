@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from steelyard.console import account, home, submit, workload, workloads
+from steelyard.console import account, evidence, home, inventory, queues, submit, usage, workload, workloads
 from steelyard.console.context import Console
 from steelyard.console.serve import Page, answer_error, endpoint
 from steelyard.console.templates import TYPES, static
@@ -24,7 +24,17 @@ class HasPages(Protocol):
 
 
 #: A module a noun.
-MODULES: tuple[HasPages, ...] = (account, home, workloads, workload, submit)
+MODULES: tuple[HasPages, ...] = (
+    account,
+    home,
+    workloads,
+    workload,
+    submit,
+    inventory,
+    queues,
+    usage,
+    evidence,
+)
 _FOREVER = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
 
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from steelyard.engines.port import Engine
 from steelyard.services.attempts import RefusedAttempts
 from steelyard.services.sessions import Logins, Principals
 from steelyard.services.workloads import Desk
 from steelyard.store.store import Store
+
+T = TypeVar("T")
+
+
+class Lane(Protocol):
+    """Where work takes turns. Raises UnavailableError when too many wait."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What the work gives, when its turn has come."""
+        ...
 
 
 @dataclass(slots=True)
@@ -22,6 +32,7 @@ class Console:
     logins: Logins
     attempts: RefusedAttempts
     desk: Desk
+    whole_house: Lane  # shared with the API
     engines: Mapping[str, Engine] = field(default_factory=dict)
     signer: Any = None  # the log's signing key
     extra: Mapping[str, Any] = field(default_factory=dict)

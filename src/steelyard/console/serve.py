@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 from urllib.parse import parse_qsl, urlencode
 
@@ -58,6 +59,7 @@ class Page:
     open: bool = False
     unchanged: bool = False
     slow: bool = False  # it checks a password
+    whole_house: bool = False  # it reads everything there is: one after another
 
 
 def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Response]]:
@@ -67,12 +69,14 @@ def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
         request_id = render("request", console.store.ids.next())
         try:
             form = await _read_form(request) if page.method == "POST" else {}
-            limiter = _limiter() if page.slow else None
+            answer = partial(_answer, console, page, request, form, request_id)
+            if page.whole_house:
+                response = await console.whole_house.run(answer)
+            else:
+                limiter = _limiter() if page.slow else None
+                response = await anyio.to_thread.run_sync(answer, limiter=limiter)
         except SteelyardError as error:
             return answer_error(_visit(console, page, request, None, "", {}, request_id), error)
-        response = await anyio.to_thread.run_sync(
-            _answer, console, page, request, form, request_id, limiter=limiter
-        )
         response.headers["X-Request-Id"] = request_id
         return response
 

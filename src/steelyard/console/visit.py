@@ -13,7 +13,7 @@ from starlette.responses import Response
 from steelyard.console import answers
 from steelyard.console.context import Console
 from steelyard.console.cookies import Preferences, form_token
-from steelyard.console.menu import MENU
+from steelyard.console.menu import menu_of
 from steelyard.console.speech import Speech, offered_zones
 from steelyard.console.templates import environment, static_path
 from steelyard.evidence.leaf import Origin
@@ -143,7 +143,7 @@ class Visit:
             "address": self.address,
             "form_token": form_token(self.secret),
             "user": known.principal.name if known is not None and not self.must_change else None,
-            "menu": MENU,
+            "menu": menu_of(known.principal) if known is not None else [],
             "patterns": patterns,
             "now": self.now,
         }

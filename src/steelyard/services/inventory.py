@@ -192,11 +192,12 @@ def list_nodes(
         by_node[device["node_id"]].append(device_view(device, live, known.get(device["id"])))
         if device["pool"] is not None:
             pools[device["node_id"]].add(device["pool"])
-    shown = [_node(row, by_node[row["id"]], sorted(pools[row["id"]]), live) for row in rows]
+    shown = [node_view(row, by_node[row["id"]], sorted(pools[row["id"]]), live) for row in rows]
     return shown, render("node", ids[-1]) if len(rows) == limit else None
 
 
-def _node(row: Record, devices: list[Json], pools: list[str], live: Live) -> Json:
+def node_view(row: Record, devices: list[Json], pools: list[str], live: Live) -> Json:
+    """A node with its devices as they are shown."""
     lost = row["cluster"] not in live.seen
     return {
         "id": render("node", row["id"]),
@@ -269,28 +270,33 @@ def _state(device: Record, parts: Parts, live: Live) -> tuple[str, str | None]:
 def summary(connection: View, scope: Scope, now: int) -> Json:
     """Clusters, and capacity by class and cluster taken apart."""
     live = read_live(connection, scope, now)
-    sums: dict[tuple[str, str, bool], list[int]] = defaultdict(lambda: [0] * len(PARTS))
-    for device in repository.all_devices(connection):
-        if device["has_children"]:
-            continue
-        parts = live.parts(device)
-        total = sums[device["class"], device["cluster"], bool(device["simulated"])]
-        for index, part in enumerate(PARTS):
-            total[index] += getattr(parts, part)
+    devices = repository.all_devices(connection)
     return {
         "as_of": now,
         "clusters": clusters(connection, now),
-        "classes": [
-            {
-                "class": device_class,
-                "cluster": cluster,
-                "simulated": simulated,
-                "capacity": sum(total),
-                **dict(zip(PARTS, total, strict=True)),
-            }
-            for (device_class, cluster, simulated), total in sorted(sums.items())
-        ],
+        "classes": class_sums((device, live.parts(device)) for device in devices),
     }
+
+
+def class_sums(devices: Iterable[tuple[Record, Parts]]) -> list[Json]:
+    """Capacity by class and cluster taken apart; parts of a divided device are counted, not itself."""
+    sums: dict[tuple[str, str, bool], list[int]] = defaultdict(lambda: [0] * len(PARTS))
+    for device, parts in devices:
+        if device["has_children"]:
+            continue
+        total = sums[device["class"], device["cluster"], bool(device["simulated"])]
+        for index, part in enumerate(PARTS):
+            total[index] += getattr(parts, part)
+    return [
+        {
+            "class": device_class,
+            "cluster": cluster,
+            "simulated": simulated,
+            "capacity": sum(total),
+            **dict(zip(PARTS, total, strict=True)),
+        }
+        for (device_class, cluster, simulated), total in sorted(sums.items())
+    ]
 
 
 def clusters(connection: View, now: int) -> list[Json]:

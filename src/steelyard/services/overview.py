@@ -49,6 +49,13 @@ def overview(store: Store, principal: Principal, *, reasons: int = 5, failures: 
     return found
 
 
+def waiting(store: Store, principal: Principal, most: int) -> list[Json]:
+    """What blocks first, with how many of the principal's workloads it keeps waiting; the most first."""
+    seen = scope(principal, Verb.VIEW, "workload")
+    with store.read() as view:
+        return _waiting(view, seen)[:most]
+
+
 def _may_see_inventory(principal: Principal) -> bool:
     try:
         authorise(principal, Verb.VIEW, inventory.NOUN)

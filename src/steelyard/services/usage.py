@@ -51,9 +51,8 @@ def report(
 
     Raises InvalidError `dimension-unknown`, `window-invalid`.
     """
-    authorise(principal, Verb.VIEW, NOUN, _any_project(principal))
+    seen = authorise_usage(principal)
     dimensions = _dimensions(by)
-    seen = scope(principal, Verb.VIEW, NOUN)
     now = store.now()
     with store.read() as view:
         return report_in(view, seen, usage_window(view, start, end, now), dimensions)
@@ -79,17 +78,19 @@ def report_in(view: View, seen: Scope, window: Window, by: Sequence[str]) -> Jso
             {"class": cls, "simulated": simulated, "capacity_time": wide_to_json(amount)}
             for (cls, simulated), amount in _sorted(capacity)
         ],
-        "waits": _waits(view, seen, window),
-        "counts": _counts(view, seen, window),
+        "waits": waits(view, seen, window),
+        "counts": counts(view, seen, window),
         "complete": _complete(unheld, capacity),
         "closes": closes(view, window),
     }
 
 
-def _any_project(principal: Principal) -> str | None:
-    """A member asks for what its projects used; without any project there is nothing to ask for."""
-    projects = scope(principal, Verb.VIEW, NOUN).projects
-    return min(projects) if projects else None
+def authorise_usage(principal: Principal) -> Scope:
+    """What of the usage the principal may see. A member asks for what its projects used; without any
+    project there is nothing to ask for: raises ForbiddenError."""
+    seen = scope(principal, Verb.VIEW, NOUN)
+    authorise(principal, Verb.VIEW, NOUN, min(seen.projects) if seen.projects else None)
+    return seen
 
 
 def _dimensions(by: Sequence[str]) -> tuple[str, ...]:
@@ -182,7 +183,8 @@ def _added(
     return total
 
 
-def _waits(view: View, seen: Scope, window: Window) -> list[Json]:
+def waits(view: View, seen: Scope, window: Window) -> list[Json]:
+    """Who waited how long for what, by project, kind and reason."""
     times: dict[tuple[str, str, str], int] = defaultdict(int)
     workloads: dict[tuple[str, str, str], set[int]] = defaultdict(set)
     for rows in (repository.wait_rows(view, seen, window), open_waits(view, seen, window[1])):
@@ -204,7 +206,8 @@ def _waits(view: View, seen: Scope, window: Window) -> list[Json]:
     ]
 
 
-def _counts(view: View, seen: Scope, window: Window) -> Json:
+def counts(view: View, seen: Scope, window: Window) -> Json:
+    """Requests of the window, what finished in it by outcome, what was live at its end."""
     found = repository.count_workloads(view, seen, window)
     return {
         "submitted": found["taken"] + found["refused"],

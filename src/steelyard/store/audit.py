@@ -12,6 +12,7 @@ from steelyard.evidence.merkle import Frontier
 from steelyard.model.errors import InvalidError
 from steelyard.model.ids import parse
 from steelyard.store import tables as t
+from steelyard.store.scoped import contains
 
 
 class LogKeyRow(NamedTuple):
@@ -69,6 +70,35 @@ def oldest_checkpoint(connection: Connection) -> tuple[int, str] | None:
     c = t.checkpoint.c
     row = connection.execute(select(c.size, c.note).order_by(c.size).limit(1)).first()
     return None if row is None else (row.size, row.note)
+
+
+def checkpoints(connection: Connection, limit: int) -> list[tuple[int, int, str, str]]:
+    """(size, ts, reason, note) of the newest signed checkpoints, the newest first."""
+    c = t.checkpoint.c
+    query = select(c.size, c.ts, c.reason, c.note).order_by(c.size.desc()).limit(limit)
+    return [(row.size, row.ts, row.reason, row.note) for row in connection.execute(query)]
+
+
+def streams_page(
+    connection: Connection, *, kind: str | None, text: str, after: str, limit: int
+) -> list[tuple[str, int, int]]:
+    """(name, leaves, seq of the last one) of the streams in the head table, by name. `kind`: what the name
+    begins with (project, actor, cluster, system, object)."""
+    c = t.stream_head.c
+    query = select(c.name, c.n, c.seq).where(c.name > after).order_by(c.name).limit(limit)
+    if kind is not None:
+        query = query.where((c.name == kind) | c.name.startswith(f"{kind}/", autoescape=True))
+    if text:
+        query = query.where(contains(c.name, text))
+    return [(row.name, row.n, row.seq) for row in connection.execute(query)]
+
+
+def leaves_before(connection: Connection, before: int | None, limit: int) -> list[StoredLeaf]:
+    """The newest leaves, or those before one, the newest first."""
+    query = select(t.leaf.c.seq, t.leaf.c.hash, t.leaf.c.body).order_by(t.leaf.c.seq.desc()).limit(limit)
+    if before is not None:
+        query = query.where(t.leaf.c.seq < before)
+    return [StoredLeaf(row.seq, bytes(row.hash), bytes(row.body)) for row in connection.execute(query)]
 
 
 def stored_leaves(connection: Connection, start: int = 0, end: int | None = None) -> Iterator[StoredLeaf]:

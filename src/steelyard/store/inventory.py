@@ -65,6 +65,17 @@ def list_nodes(
     return [record(row) for row in connection.execute(query)]
 
 
+def all_nodes(connection: Connection) -> list[Record]:
+    """Every node."""
+    return [record(row) for row in connection.execute(select(t.node))]
+
+
+def get_node(connection: Connection, node_id: int) -> Record | None:
+    """One node."""
+    row = connection.execute(select(t.node).where(_n.id == node_id)).first()
+    return None if row is None else record(row)
+
+
 def devices_on(
     connection: Connection,
     node_ids: Collection[int],
@@ -135,6 +146,22 @@ def pools_of(connection: Connection, device_id: int) -> list[Record]:
     """Which pools a device belonged to, and when."""
     query = select(t.pool_member).where(_m.device_id == device_id).order_by(_m.valid_from, _m.version)
     return [record(row) for row in connection.execute(query)]
+
+
+def holdings_of(
+    connection: Connection, scope: Scope, device_id: int, since: int, limit: int
+) -> list[Record]:
+    """Ended stages in which somebody held a device, the newest first, of those that began at `since` or
+    later; what the scope does not allow is nameless."""
+    h, w = t.holding_segment.c, t.workload.c
+    query = (
+        select(h.attempt_id, h.quantity, h.t0, h.t1, h.project, w.id.label("workload_id"), w.name)
+        .join(t.workload, w.id == h.workload_id)
+        .where(h.t0 >= since, h.device_id == device_id)
+        .order_by(h.t0.desc())
+        .limit(limit)
+    )
+    return [_shown(record(row), scope) for row in connection.execute(query)]
 
 
 # --- what is held now -------------------------------------------------------------------------------

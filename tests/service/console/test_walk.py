@@ -21,7 +21,14 @@ metadata: {name: walk, namespace: vision-dev}
 spec: {kind: training, roles: [{name: main, command: ["true"], requests: {cpu: 1}}]}
 """
 GONE = [404, 404, 404, 404, 404, 404, 303]
-NO_WORKLOAD = "wl_0000000000000"
+NO_WORKLOAD, NO_NODE = "wl_0000000000000", "nd_0000000000000"
+#: Of what there is to run on and how it is shared, everybody who is bound anywhere sees something.
+BOUND = [200, 200, 200, 200, 200, 403, 303]
+#: The log is for auditors. This house has no key: nothing is signed.
+AUDITED = [200, 200, 403, 403, 403, 403, 303]
+UNSIGNED = [503, 503, 403, 403, 403, 403, 303]
+NOT_FOR_ALL = [404, 404, 403, 403, 403, 403, 303]
+NOT_THERE = [404, 404, 404, 404, 404, 403, 303]
 
 # page → (address, form or None, status for each of WHO)
 Row = tuple[str, dict[str, str] | None, list[int]]
@@ -43,6 +50,24 @@ TABLE: dict[str, Row] = {
     },
     "GET /submit": ("/submit?start=training", None, ALL),
     "POST /submit": ("/submit", {"document": JOB}, [200, 403, 200, 403, 200, 200, 303]),
+    "GET /inventory": ("/inventory?class=gpu&state=free&page=9", None, BOUND),
+    "GET /nodes/{node}": (f"/nodes/{NO_NODE}", None, NOT_THERE),
+    "GET /devices/{device:path}": ("/devices/here/nothing", None, NOT_THERE),
+    "GET /queues": ("/queues", None, BOUND),
+    "GET /refusals": ("/refusals", None, ALL),
+    "GET /usage": ("/usage?span=week&by=team", None, BOUND),
+    "GET /usage/report.json": ("/usage/report.json?span=month", None, BOUND),
+    "GET /usage/report.csv": ("/usage/report.csv?span=all", None, BOUND),
+    "GET /evidence": ("/evidence", None, AUDITED),
+    "GET /evidence/streams": ("/evidence/streams?kind=actor", None, AUDITED),
+    "GET /evidence/leaves": ("/evidence/leaves?stream=system", None, AUDITED),
+    "GET /evidence/leaves/{seq}": ("/evidence/leaves/0", None, AUDITED),
+    "GET /evidence/leaves/{seq}/record.json": ("/evidence/leaves/0/record.json", None, AUDITED),
+    "GET /evidence/leaves/{seq}/proof.txt": ("/evidence/leaves/0/proof.txt", None, UNSIGNED),
+    "GET /evidence/checkpoint.txt": ("/evidence/checkpoint.txt", None, UNSIGNED),
+    "GET /evidence/consistency": ("/evidence/consistency?from=0&to=0", None, NOT_FOR_ALL),
+    "POST /evidence/checks": ("/evidence/checks", {}, AUDITED),
+    "POST /evidence/bundle": ("/evidence/bundle", {}, UNSIGNED),
     "POST /sign-out": ("/sign-out", {}, [303] * 7),
 }
 

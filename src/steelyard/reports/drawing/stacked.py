@@ -63,8 +63,10 @@ def stacked(
     window: tuple[int, int],
     resource: str,
     title: str,
+    shift: int = 0,
 ) -> Markup:
-    """The picture. `resource` is the class whose unit the quantities have; layers stack in their order."""
+    """The picture. `resource` is the class whose unit the quantities have; layers stack in their order.
+    Times are shown in the zone that is `shift` µs ahead of UTC."""
     t0, t1 = window
     clipped = [clip(layer.segments, t0, t1) for layer in layers]
     roof = clip(capacity, t0, t1)
@@ -72,7 +74,7 @@ def stacked(
     levels = [steps(segments, marks) for segments in clipped]
     ceiling = steps(roof, marks)
     totals = [sum(column) for column in zip(*levels, strict=True)] if levels else [0] * (len(marks) - 1)
-    time = TimeAxis(t0, t1, _LEFT, WIDTH - _RIGHT)
+    time = TimeAxis(t0, t1, _LEFT, WIDTH - _RIGHT, shift)
     greatest = max([*totals, *ceiling, 1])
     unit = _GIB if resource == "memory" and greatest >= 2 * _GIB else 1
     amount = AmountAxis.over(greatest, HEIGHT - _BOTTOM, _TOP, unit=unit)

@@ -1,0 +1,93 @@
+"""Queues and quotas as trees with what is owned, used and could be had; what waits; what was refused."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from steelyard.console.serve import Page
+from steelyard.console.visit import Visit
+from steelyard.reports.drawing.fleet import Bullet, bullet
+from steelyard.reports.drawing.markup import Markup
+from steelyard.services import queues, refusals
+from steelyard.services.overview import waiting
+
+Json = dict[str, Any]
+LATELY, REASONS, PAGE_SIZE = 8, 10, 50
+
+
+def queue_page(visit: Visit) -> Response:
+    """Both trees, the reasons of what waits, the newest refusals."""
+    store, who = visit.console.store, visit.principal
+    lately, more = refusals.refusal_page(store, who, project=None, cursor=None, limit=LATELY)
+    return visit.show(
+        "queues.html",
+        queues=_tree(queues.queue_page(store, who)),
+        quotas=_tree(queues.quota_page(store, who)),
+        waits=waiting(store, who, REASONS),
+        refusals=lately,
+        more_refusals=more is not None,
+        bar=lambda limit: _bar(visit, limit),
+    )
+
+
+def refusal_list(visit: Visit) -> Response:
+    """Requests that were turned away, the newest first."""
+    found, following = refusals.refusal_page(
+        visit.console.store,
+        visit.principal,
+        project=visit.asked("project", 63) or None,
+        cursor=visit.asked("cursor") or None,
+        limit=PAGE_SIZE,
+    )
+    return visit.show("refusals.html", refusals=found, following=following)
+
+
+def _tree(nodes: Iterable[Json]) -> list[Json]:
+    """Each node under its parent, with its `depth`; one whose parent is not shown stands at the edge."""
+    listed = list(nodes)
+    there = {node["node"] for node in listed}
+    children: dict[str | None, list[Json]] = defaultdict(list)
+    for node in listed:
+        children[node["parent"] if node["parent"] in there else None].append(node)
+    return list(_walk(children, None, 0))
+
+
+def _walk(children: Mapping[str | None, list[Json]], parent: str | None, depth: int) -> Iterator[Json]:
+    for node in sorted(children.get(parent, ()), key=lambda each: str(each["name"])):
+        bounded = [limit for limit in node["limits"] if _is_bounded(limit)]
+        yield {**node, "depth": depth, "limits": bounded, "unbounded": _unbounded(node["limits"])}
+        yield from _walk(children, node["node"], depth + 1)
+
+
+def _is_bounded(limit: Json) -> bool:
+    return any(limit[name] is not None for name in ("nominal", "hard", "potential"))
+
+
+def _unbounded(limits: Iterable[Json]) -> dict[str, int]:
+    """class → what is used of it though nothing limits it. Flavors are of a class that is there itself."""
+    return {
+        limit["class"]: limit["used"]
+        for limit in limits
+        if limit["class"] == limit["subject"] and limit["used"] and not _is_bounded(limit)
+    }
+
+
+def _bar(visit: Visit, limit: Json) -> Markup | None:
+    """Use against what is owned; None where no class is known to count in."""
+    owned = limit["nominal"] if limit["hard"] is None else limit["hard"]
+    if limit["class"] is None:
+        return None
+    speech, name = visit.speech, limit["class"]
+    said = [speech.say("queues.bar.used", amount=speech.amount(name, limit["used"]))]
+    if owned is not None:
+        said.append(speech.say("queues.bar.owned", amount=speech.amount(name, owned)))
+    if limit["potential"] is not None:
+        said.append(speech.say("queues.bar.potential", amount=speech.amount(name, limit["potential"])))
+    return bullet(Bullet(limit["used"], owned, limit["potential"]), " · ".join(said))
+
+
+PAGES = [Page("GET", "/queues", queue_page), Page("GET", "/refusals", refusal_list)]
