@@ -37,8 +37,7 @@ from steelyard.engines.simulated import SimulatedEngine, parse_simulation
 from steelyard.locale import text
 from steelyard.model.errors import InvalidError, UnavailableError
 from steelyard.model.ids import render
-from steelyard.model.units import parse_quantity
-from steelyard.services.audit import checkpoint
+from steelyard.model.units import parse_duration, parse_quantity
 from steelyard.server_log import configure_log
 from steelyard.services.keys import open_log_key, rotate_log_key
 from steelyard.services.live_load import SnapshotSource
@@ -200,6 +199,7 @@ def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) 
     if kind == "local":
         reserve, folders = spec.get("reserve") or {}, spec.get("workFolder") or {}
         return LocalEngine(
+        kept = spec.get("keep") or {}
             name,
             folder,
             store.install_id,
@@ -210,6 +210,8 @@ def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) 
             work_limit=parse_quantity("memory", folders["sizeLimit"]) if "sizeLimit" in folders else None,
             min_free=parse_quantity("memory", folders.get("minFree", MIN_FREE_MIB)),
         )
+            keep_work=parse_duration(kept["work"]) if "work" in kept else None,
+            keep_artifacts=parse_duration(kept["artifacts"]) if "artifacts" in kept else None,
     if kind == "simulated":
         (folder / "simulated").mkdir(mode=0o700, exist_ok=True)
         simulation = parse_simulation(spec.get("simulation"))

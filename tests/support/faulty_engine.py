@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from steelyard.engines.port import (
+    Artifacts,
     AttemptStart,
     Capabilities,
     Engine,
@@ -135,6 +136,10 @@ class FaultyEngine:
     def logs(self, member_id: str, offset: int, limit: int) -> LogChunk:
         """See the port."""
         return self._call("logs", self.inner.logs, member_id, offset, limit)
+
+    def artifacts(self, attempt_id: str, member_id: str) -> Artifacts | None:
+        """See the port."""
+        return self._call("artifacts", self.inner.artifacts, attempt_id, member_id)
 
     def exec(self, member_id: str, execution: Execution) -> ExecStream:
         """See the port."""

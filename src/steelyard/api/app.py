@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, FastAPI
 
 from steelyard import __version__
 from steelyard.api import (
+    artifacts,
     audit,
     bulk,
     cycles,
@@ -50,6 +51,7 @@ ROUTERS: list[APIRouter] = [
     workloads.router,
     bulk.router,
     logs.router,
+    artifacts.router,
     refusals.router,
     releases.router,
     inventory.router,

@@ -19,6 +19,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "show": f"{_CLI}.workloads:show",
         "explain": f"{_CLI}.workloads:explain",
         "logs": f"{_CLI}.logs:logs",
+        "artifacts": f"{_CLI}.artifacts:artifacts",
         "exec": f"{_CLI}.executions:execute",
         "scale": f"{_CLI}.workloads:scale",
         "cancel": f"{_CLI}.workloads:cancel",

@@ -1,4 +1,4 @@
-"""Releases that were not proven, through the API."""
+"""What is left of workloads, through the API: results, and releases that were not proven."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ _POLL = 0.2
 
 
 class ReleaseRequests(Requests):
-    """What an operator does about quarantines."""
+    """Results, and what an operator does about quarantines."""
+
+    def artifacts(self, workload_id: str) -> list[Json]:
+        """What the members of a workload left as results, the newest attempt first, with digests."""
+        path = f"/v1/workloads/{quote(workload_id, safe='')}/artifacts"
+        return cast(list[Json], self._get(path)["items"])
 
     def releases(self, most: int | None = None, *, closed: bool | None = None) -> list[Json]:
         """Unproven releases, the newest first; `closed`: only open ones, only closed ones, or all."""

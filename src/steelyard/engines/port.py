@@ -217,6 +217,25 @@ class Fenced:
 
 
 @dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file that a member left as its result. `sha256` None: not known yet; `there`: it was not removed."""
+
+    path: str
+    bytes: int
+    sha256: str | None
+    there: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """The results of a member as of `at` (µs UTC; None: its manifest is not made yet)."""
+
+    at: int | None
+    files: tuple[Artifact, ...]
+    complete: bool
+
+
 class Sample:
     """Measured use. Missing is None, never 0."""
 
@@ -309,6 +328,10 @@ class Engine(Protocol):
         ...
 
     def exec(self, member_id: str, execution: Execution) -> ExecStream:
+    def artifacts(self, attempt_id: str, member_id: str) -> Artifacts | None:
+        """What a member left as its result, with digests; None where nothing is known of any."""
+        ...
+
         """Run a command beside a member that runs, in its surroundings, where `can_exec`. It ends with its
         member and with its stream. Raises UnavailableError with a code where it can't."""
         ...

@@ -19,7 +19,7 @@ from steelyard.model.errors import InvalidError
 from steelyard.model.organisation import RoleName
 from steelyard.model.policy import OnExceed
 from steelyard.model.resources import DeviceClass, EngineKind
-from steelyard.model.units import HOUR
+from steelyard.model.units import DAY, HOUR
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services.kinds import (
     FLAVOR_PREFIX,
@@ -148,6 +148,10 @@ def _kind(text: str) -> Kind:
 
 
 # --- resources ------------------------------------------------------------------------------------
+#: Ten years.
+_LONGEST_KEPT = 3660 * DAY
+
+
 def _cluster(reader: DocumentReader) -> ClusterSpec:
     engine = reader.choice("engine", EngineKind)
     if engine not in _ENGINES:
@@ -172,6 +176,11 @@ def _cluster(reader: DocumentReader) -> ClusterSpec:
     if engine is EngineKind.LOCAL and reader.has("workFolder"):
         inner = reader.reader("workFolder")
         limit, free = (inner.optional_amount(key, "memory") for key in ("sizeLimit", "minFree"))
+        inner.finish()
+    work = artifacts = None
+    if engine is EngineKind.LOCAL and reader.has("keep"):
+        inner = reader.reader("keep")
+        work, artifacts = (inner.span(key, None, longest=_LONGEST_KEPT) for key in ("work", "artifacts"))
         inner.finish()
     return ClusterSpec(
         engine, tuple(reserve), simulation, reader.optional_text("owner"), within, isolation, limit or None,

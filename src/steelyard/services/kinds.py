@@ -68,6 +68,8 @@ class ClusterSpec:
     isolation: Wish | None = None  # of a local cluster; None: as `auto`
     work_limit: int | None = None  # MiB in each member's work folder, where its workload says nothing; local
     min_free: int | None = None  # MiB of the disk below which nothing new is started; local
+    keep_work: int | None = None  # µs after an attempt's end; then its work folder goes, but for artifacts
+    keep_artifacts: int | None = None  # µs after it; then these go, too
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
@@ -75,9 +77,15 @@ class ClusterSpec:
         within = None if self.release_within is None else f"{self.release_within // MILLISECOND}ms"
         return given(
             engine=self.engine.value, reserve=reserve, simulation=self.simulation, owner=self.owner,
-            releaseWithin=within, isolation=None if self.isolation is None else _isolation(self.isolation),
+            releaseWithin=_span(self.release_within), keep=given(
+                work=_span(self.keep_work), artifacts=_span(self.keep_artifacts)
+            ), isolation=None if self.isolation is None else _isolation(self.isolation),
             workFolder=given(sizeLimit=_mib(self.work_limit), minFree=_mib(self.min_free)),
         )  # fmt: skip
+
+def _span(micros: int | None) -> str | None:
+    return None if micros is None else f"{micros // MILLISECOND}ms"
+
 
 
 @dataclass(frozen=True, slots=True)

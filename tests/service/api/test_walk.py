@@ -76,6 +76,7 @@ TABLE: list[Row] = [
             ("POST", "/hold"),
             ("POST", "/release"),
             ("GET", "/logs"),
+            ("GET", "/artifacts"),
             ("GET", "/logs/stream"),
         )
     ],

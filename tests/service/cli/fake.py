@@ -308,6 +308,10 @@ def installed() -> Fake:
         "GET /v1/tokens": page(TOKEN),
         "POST /v1/tokens": {**TOKEN, "token": "sy_once"},
         "DELETE /v1/tokens/cr_1": httpx.Response(204),
+        "GET /v1/workloads/wl_2/artifacts": {"items": [
+            {"attempt": "at_2", "number": 1, "member": "mb_2", "role": "main", "index": 0, "cluster": "sim",
+             "listed_at": T0, "complete": True,
+             "files": [{"path": "artifacts/model", "bytes": 6, "sha256": "abc", "there": False}]}]},
         "GET /v1/releases": page(UNPROVEN),
         "GET /v1/releases/rl_1": PROVEN,
         "POST /v1/releases/rl_1/confirm": UNPROVEN,

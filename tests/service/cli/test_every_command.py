@@ -37,6 +37,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "device dv_1": ("A100", "属性"),
     "queues": ("main (stopped)", "main (已停止)"),
     "quotas": ("alpha", "项目"),
+    "artifacts wl_2": ("artifacts/model", "已删除"),
     "release list": ("mount /data/x (+1)", "已隔离 (已围栏)"),
     "release show rl_1": ("still found something: mounts (1)", "实时探测仍有发现：挂载（1）"),
     "release confirm rl_1": ("it is proven free and offered again", "终止的进程"),

@@ -22,12 +22,14 @@ from steelyard.engines.local.disk import Floor
 from steelyard.engines.local.engine_isolation import EngineIsolation
 from steelyard.engines.local.files import read_json
 from steelyard.engines.local.isolation import AUTOMATIC, Wish, not_enforced
+from steelyard.engines.local.keeping import Keeping
 from steelyard.engines.local.link import Link
 from steelyard.engines.local.paths import Layout, is_id
 from steelyard.engines.local.protocol import WITH_EXEC
 from steelyard.engines.local.stranger import RunnerMismatch, Watcher
 from steelyard.engines.local.stream import LocalStream
 from steelyard.engines.port import (
+    Artifacts,
     AttemptStart,
     Capabilities,
     EngineUnavailable,
@@ -78,6 +80,8 @@ class LocalEngine:
         path: str | None = None,
         work_limit: int | None = None,
         min_free: int = 0,
+        keep_work: int | None = None,
+        keep_artifacts: int | None = None,
         runner_idle_seconds: float | None = None,
         isolation: Wish = AUTOMATIC,
     ) -> None:
@@ -92,6 +96,7 @@ class LocalEngine:
         self._floor = Floor(self._layout.data, min_free)
         self._link = Link(self._layout, install_id, runner_idle_seconds)
         self._isolation = EngineIsolation(self._link, isolation)
+        self._keeping = Keeping(self._link, self._layout, now, keep_work, keep_artifacts)
         self._watcher = Watcher(self._layout, install_id)
         self._mismatch: RunnerMismatch | None = None  # as of the last observation
 
@@ -124,7 +129,8 @@ class LocalEngine:
         )
 
     def inventory(self) -> tuple[FoundNode, ...]:
-        """See the port."""
+        """See the port. Now and then what is old is removed with it."""
+        self._keeping.tidy()
         cpu, memory = self._reserve
         node = host_node(
             read_host(), self._now(), reserve_cpu=cpu, reserve_memory=memory, name=self._node
@@ -224,6 +230,10 @@ class LocalEngine:
         data, after, size = _read_log(self._layout.member_log(member_id), offset, limit)
         return LogChunk(data, after, ended and after >= size)
 
+    def artifacts(self, attempt_id: str, member_id: str) -> Artifacts | None:
+        """See the port."""
+        return self._keeping.artifacts(attempt_id, member_id)
+
     def exec(self, member_id: str, execution: Execution) -> LocalStream:
         """See the port. It runs as the member does, in its surroundings and control groups; see beside.py."""
         size = execution.terminal
@@ -293,6 +303,7 @@ class LocalEngine:
             "resume_from": attempt.resume_from,
             "service": attempt.service,
             "probe_path": attempt.probe_path,
+            "artifacts": list(attempt.artifacts),
             "members": [self._member(member) for member in attempt.members],
         }
 

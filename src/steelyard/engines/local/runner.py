@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from steelyard.engines.local import beside, cgroups, procfs, protocol, shim
+from steelyard.engines.local.archive import Archivist, Finished
 from steelyard.engines.local.book import ENDED, RUNNING, Record
 from steelyard.engines.local.door import HAND_OVER, Door, HandOver, RequestError
 from steelyard.engines.local.files import read_json, write_json
@@ -47,11 +48,13 @@ class Runner:
         self.done = False
         self.beside: set[int] = set()  # processes that were forked for commands beside members
         self.door = Door(layout, self.selector, self.handle)
+        self.archivist = Archivist(layout, _is_child, _step_aside)
 
     def serve(self) -> None:
         """Runs until told to end, or until nobody needs it."""
         while not self.done and self._folder_is_ours():
-            waits = [wait for wait in (self.keeper.turn(), self._idle()) if wait is not None]
+            due = (self.keeper.turn(), self.archivist.turn(self.book.attempts), self._idle())
+            waits = [wait for wait in due if wait is not None]
             for key, mask in self.selector.select(min(waits, default=None)):
                 key.data(mask)
 
@@ -100,7 +103,7 @@ class Runner:
         return {
             "isolation": self._isolation, "start": self._start, "signal": self._signal, "stop": self._stop,
             "observe": self._observe, "forget": self._forget, "running": self._running,
-            "retire": self._retire,
+            "retire": self._retire, "tidy": self._tidy,
         }
 
     def _ours(self, install: str, attempts: list[str]) -> list[Record]:
@@ -174,6 +177,8 @@ class Runner:
             self.book.drop(name)
             for record in records:
                 self.keeper.unsettled.pop(record.id, None)
+                declared = tuple(record.attempt.get("artifacts") or ())
+                self.archivist.finished(Finished(name, record.id, declared))
                 if record.pidfd is None:
                     self.keeper.drop_notes(record.id)
 
@@ -210,6 +215,10 @@ class Runner:
     def _retire(self, _install: str, _request: dict[str, Any]) -> dict[str, int]:
         """Ends the runner when nothing runs; says how much does where it stays."""
         live = self.book.live()
+    def _tidy(self, _install: str, request: dict[str, Any]) -> None:
+        """Work folders and artifacts of ended attempts that are older (µs UTC) are removed; None: none is."""
+        self.archivist.tidy(request["work"], request["artifacts"])
+
         self.done = not self.keeper.busy
         return {"live": live}
 
@@ -223,6 +232,11 @@ def _is_child(pid: int) -> bool:
 def _take_lock(layout: Layout) -> int | None:
     """The folder's lock, None where another runner has it."""
     fd = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+def _step_aside() -> None:
+    """A fork that is nobody's shim lets go of everything of the runner's."""
+    shim.enter(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+
     for _ in range(20):  # a shim forked an instant before its runner died still closes its copy
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

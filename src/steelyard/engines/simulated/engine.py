@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from steelyard.engines.port import (
+    Artifacts,
     AttemptStart,
     Capabilities,
     EngineUnavailable,
@@ -175,6 +176,10 @@ class SimulatedEngine:
                 return logs.chunk(self._state.archive.logs.get(member_id, b""), offset, limit, True)
             ended = member.phase is MemberPhase.ENDED and member.hidden_at is None
             return logs.chunk(logs.render(member), offset, limit, ended)
+
+    def artifacts(self, attempt_id: str, member_id: str) -> Artifacts | None:
+        """Nothing is made here, so nothing is left."""
+        return None
 
     def exec(self, member_id: str, execution: Execution) -> ExecStream:
         """Not supported."""
