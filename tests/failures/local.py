@@ -8,6 +8,7 @@ import signal
 import struct
 import time
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,10 @@ def run(folder: Path) -> list[Told]:
             assert time.monotonic() < deadline, sorted(
                 name for name, number in ids.items() if house.phase(number) != "finished"
             )
-        return [Told(case, house.show(ids[case.name])["verdict"]) for case in cases]
+        told = [Told(case, house.show(ids[case.name])["verdict"]) for case in cases]
+        for one in told:
+            _check_lines(house.local, one)
+        return told
     finally:
         end_everything(house.local)
         house.close()
@@ -111,6 +115,14 @@ def _submit(house: House, case: Case, folder: Path) -> str:
     spec = {"kind": "batch", "restart": "never", "grace": "1s", **case.raw.get("spec", {}), "roles": [role]}
     document = {"kind": "Workload", "metadata": {"name": case.name, "namespace": "detect-dev"}, "spec": spec}
     return str(workloads.submit(house.desk, ADMIN, document)["id"])
+
+
+def _check_lines(engine: LocalEngine, told: Told) -> None:
+    """A line that a verdict points at is in the log, where and as it says."""
+    for pointer in (told.verdict or {}).get("evidence", ()):
+        if pointer["kind"] == "line":
+            raw = engine.logs(pointer["member"], pointer["offset"], pointer["length"]).data
+            assert sha256(raw).hexdigest() == pointer["digest"], (told.case.name, pointer)
 
 
 def _act(house: House, case: Case, workload: str, folder: Path) -> None:
