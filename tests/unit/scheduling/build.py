@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Limit, Policy, PreemptionRule, TreeNode
 from steelyard.model.reasons import ReasonCode
@@ -71,7 +72,7 @@ def shape(
     return Shape(key, queue, project, (f"ns-{project}", project), priority, named, preemptible)
 
 
-def item(number: int, submitted: int | None = None, **changes: int) -> PendingItem:
+def item(number: int, submitted: int | None = None, **changes: Any) -> PendingItem:
     """A waiting attempt; workload and attempt have the same number."""
     return PendingItem(number, number, number if submitted is None else submitted, **changes)
 

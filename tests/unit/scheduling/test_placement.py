@@ -269,3 +269,12 @@ def test_a_shape_without_roles_stops_nothing() -> None:
     decisions = decide(base, POLICY, NOW)
     assert placed(decisions) == [2]
     assert codes(decisions, "none") == [ReasonCode.NO_MATCHING_FLAVOR]
+
+
+def test_a_node_to_be_avoided_is_taken_only_where_no_other_will_do() -> None:
+    retried, first = item(1, avoid=(1,)), item(2)
+    base = snapshot([node(1, gpus=1), node(2, gpus=1)], group(shape("s", ONE_GPU), retried, first))
+    where = {p.attempt_id: p.members[0].node_id for p in decide(base, POLICY, NOW).placements}
+    assert where == {1: 2, 2: 1}
+    alone = snapshot([node(1, gpus=1)], group(shape("s", ONE_GPU), retried))
+    assert [p.members[0].node_id for p in decide(alone, POLICY, NOW).placements] == [1]
