@@ -6,14 +6,17 @@ from starlette.responses import Response
 
 from steelyard.console.serve import Page
 from steelyard.console.visit import Visit
+from steelyard.model.errors import ForbiddenError
+from steelyard.services.doctor import Check, examine
 from steelyard.services.overview import by_class, overview
 
+MAX_FAILED = 6
 _ORDER = ("gpu", "npu", "other", "cpu", "memory")
 
 
 def home(visit: Visit) -> Response:
     """The page."""
-    found = overview(visit.console.store, visit.principal)
+    found = overview(visit.console.store, visit.principal, failures=MAX_FAILED)
     classes = by_class(found["inventory"]) if found["inventory"] is not None else None
     if classes is not None:
         classes.sort(key=lambda row: (row["simulated"], _ORDER.index(row["class"])))
@@ -26,7 +29,27 @@ def home(visit: Visit) -> Response:
     }
     clusters = found["inventory"]["clusters"] if found["inventory"] is not None else []
     silent = [cluster for cluster in clusters if cluster["reachable"] is False]
-    return visit.show("home.html", found=found, counts=counts, classes=classes, silent=silent)
+    return visit.show(
+        "home.html",
+        found=found,
+        counts=counts,
+        classes=classes,
+        silent=silent,
+        failing=_failing(visit),
+        failed_most=MAX_FAILED,
+    )
+
+
+def _failing(visit: Visit) -> list[Check]:
+    """Checks of the doctor that fail, for those who may see them; silent clusters are told anyhow."""
+    console = visit.console
+    try:
+        found = examine(
+            console.store, visit.principal, console.engines, console.extra.get("folder"), console.signer
+        )
+    except ForbiddenError:
+        return []
+    return [check for check in found if check.ok is False and not check.id.startswith("cluster/")]
 
 
 PAGES = [Page("GET", "/", home)]

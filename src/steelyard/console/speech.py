@@ -103,6 +103,10 @@ class Speech:
         """The sentence of an error."""
         return coded(error_text(code, dict(params or {}), self.lang))
 
+    def finding(self, code: str, params: Mapping[str, Any]) -> Markup:
+        """What a check of the doctor found."""
+        return coded(text(f"doctor.{code}", dict(params), self.lang))
+
     def quantity(self, device_class: str, quantity: int | None) -> str:
         """An amount in the unit of its class, without the class; unknown where there is none."""
         return self.say("common.unknown") if quantity is None else format_quantity(device_class, quantity)

@@ -126,7 +126,7 @@ class Visit:
         given: dict[str, Callable[..., Any]] = {
             name: getattr(speech, name)
             for name in (
-                "say", "word", "reason", "brief", "why", "cause", "advice", "pointer", "error",
+                "say", "word", "reason", "brief", "why", "cause", "advice", "pointer", "error", "finding",
                 "quantity", "amount", "span", "when", "count",
             )
         }  # fmt: skip

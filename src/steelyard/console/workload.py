@@ -38,7 +38,7 @@ _TONES = {
     "queued": "wait", "reserved": "wait", "held": "mute", "starting": "run", "running": "run",
     "suspended": "wait", "stopping": "warn", "releasing": "warn",
 }  # fmt: skip
-_ENDS = {"succeeded": "ok", "cancelled": "mute", "withdrawn": "mute"}
+_ENDS = {"succeeded": "ok", "cancelled": "mute", "withdrawn": "mute", "reclaimed": "warn"}
 
 
 def workload_page(visit: Visit) -> Response:

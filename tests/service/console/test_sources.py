@@ -9,6 +9,7 @@ import pytest
 
 from steelyard.locale import LANGUAGES
 from steelyard.locale.catalogue import entry
+from steelyard.model.lifecycle import Outcome, Phase
 
 HERE = resources.files("steelyard.console")
 TEMPLATES = {file.name: file.read_text("utf-8") for file in HERE.joinpath("templates").iterdir()}
@@ -27,6 +28,11 @@ def test_every_sentence_that_a_page_says_is_there_in_both_languages() -> None:
             if name not in ("speech.py", "__init__.py") and (texts is None or set(texts) != set(LANGUAGES)):
                 lacking.append(f"{name}: {code}")
     assert lacking == []
+
+
+def test_every_phase_and_outcome_has_its_lead() -> None:
+    wanted = [value.value for value in (*Phase, *Outcome) if value != Phase.FINISHED]
+    assert [value for value in wanted if entry(f"page_workload.lead.{value}") is None] == []
 
 
 @pytest.mark.parametrize(
