@@ -64,6 +64,11 @@ class Confidence(StrEnum):
     LOW = "low"
 
 
+def is_failure(stage: str, code: str) -> bool:
+    """False of a verdict on what was ended on purpose: cancelled, preempted, reclaimed as idle."""
+    return stage != Stage.CANCELLED and code not in ("preempted", "idle-limit")
+
+
 @dataclass(frozen=True, slots=True)
 class Pointer:
     """One piece of evidence.
@@ -114,5 +119,5 @@ class Verdict:
 
     @property
     def is_failure(self) -> bool:
-        """False where it was ended on purpose: cancelled, or preempted and requeued."""
-        return self.stage != Stage.CANCELLED and self.code != "preempted"
+        """False where it was ended on purpose: cancelled, preempted and requeued, or reclaimed as idle."""
+        return is_failure(self.stage, self.code)

@@ -8,6 +8,7 @@ from steelyard.demo.expect import Json
 from steelyard.demo.report.facts import Facts
 from steelyard.demo.report.speech import Speech
 from steelyard.demo.report.top import missing
+from steelyard.model.failures import is_failure
 from steelyard.reports.drawing.markup import Child, Markup, el
 from steelyard.reports.drawing.parts import badge, section, table
 from steelyard.reports.drawing.scale import clock
@@ -19,7 +20,10 @@ SIGNALS = ("control", "ledger", "probe")
 def failures(facts: Facts, say: Speech) -> Markup:
     """Every verdict; refusals are the failures of the stage before there is a workload."""
     failed = [
-        (view, attempt) for view in facts.workloads for attempt in view["attempts"] if attempt["verdict"]
+        (view, attempt)
+        for view in facts.workloads
+        for attempt in view["attempts"]
+        if attempt["verdict"] and is_failure(attempt["verdict"]["stage"], attempt["verdict"]["code"])
     ]
     if not failed and not facts.refusals:
         return section(f"{say.lang}-failures", say("heading.failures"), missing(say))

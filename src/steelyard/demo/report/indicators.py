@@ -10,6 +10,7 @@ from steelyard.demo.report.facts import Facts
 from steelyard.demo.report.speech import Speech, percent
 from steelyard.demo.report.top import missing
 from steelyard.demo.report.usage import waiting_time
+from steelyard.model.failures import is_failure
 from steelyard.reports.drawing.markup import Markup, el
 from steelyard.reports.drawing.parts import badge, section, table
 
@@ -93,7 +94,8 @@ def _unheld(facts: Facts, say: Speech, prefix: str) -> Markup:
 
 
 def _failures(facts: Facts, say: Speech) -> Markup:
-    stages = Counter(a["verdict"]["stage"] for v in facts.workloads for a in v["attempts"] if a["verdict"])
+    verdicts = [a["verdict"] for v in facts.workloads for a in v["attempts"] if a["verdict"]]
+    stages = Counter(v["stage"] for v in verdicts if is_failure(v["stage"], v["code"]))
     return _lines([f"{say.word('stage', stage)} {count}" for stage, count in sorted(stages.items())])
 
 
