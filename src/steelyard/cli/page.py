@@ -26,7 +26,7 @@ def draw(session: Session, view: Mapping[str, Any]) -> None:
     if view.get("ahead"):
         session.say("cli.show.ahead", count=view["ahead"])
     if is_failure(view):
-        _verdict(session, view["verdict"])
+        draw_verdict(session, view["verdict"])
     session.line()
     _facts(session, view)
     draw_group(session, view)
@@ -63,7 +63,7 @@ def is_failure(view: Mapping[str, Any]) -> bool:
     return bool(verdict) and view["outcome"] not in (None, "succeeded") and verdict.get("group") != "none"
 
 
-def _verdict(session: Session, verdict: Mapping[str, Any]) -> None:
+def draw_verdict(session: Session, verdict: Mapping[str, Any]) -> None:
     """Whether trying again helps, and what the verdict rests on."""
     if verdict.get("retry"):
         session.say("cli.show.retry", retry=verdict["retry"])

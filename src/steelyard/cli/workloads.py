@@ -85,6 +85,9 @@ def explain(session: Session, workload: Workload) -> None:
 
     def draw() -> None:
         session.say("cli.explain.decision", decision=found["decision"])
+        if found.get("verdict"):
+            session.line(session.verdict(found["verdict"]))
+            page.draw_verdict(session, found["verdict"])
         for reason in found["reasons"]:
             session.line(f"  - {session.reason(reason)}")
         if found.get("position") is not None:

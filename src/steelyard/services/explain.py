@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import msgspec
+
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Scope
@@ -39,7 +41,15 @@ def explanation(connection: View, scope: Scope, snapshots: FullSnapshots, row: R
         return _waiting(connection, scope, snapshots, row, now)
     reasons = own_reasons(row, now)
     decision = "waits" if phase == Phase.HELD else "finished" if phase == Phase.FINISHED else "running"
-    return _answer(decision, reasons, None, [], None, False, None)
+    return {**_answer(decision, reasons, None, [], None, False, None), "verdict": _verdict(row)}
+
+
+def _verdict(row: Record) -> Json | None:
+    """Why the last attempt of a finished workload did not succeed."""
+    if row["outcome"] in (None, "succeeded") or not row["verdict_json"]:
+        return None
+    found: Json = msgspec.json.decode(row["verdict_json"])
+    return found
 
 
 def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Record, now: int) -> Json:
@@ -107,4 +117,5 @@ def _answer(
         "wakes_on": sorted({event for reason in reasons for event in reason.wakes_on}),
         "approximate": approximate,
         "policy_version": policy_version,
+        "verdict": None,
     }

@@ -116,3 +116,14 @@ def test_a_failed_one_says_what_its_verdict_rests_on(capsys: pytest.CaptureFixtu
     assert "exit_code = 3 (mb_1)" in shown
     assert "Also possible: environment/network-unreachable (line.network)" in shown
     assert "Trying again does not help before this is put right." in shown
+
+
+def test_what_is_over_is_explained_by_its_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = {"decision": "finished", "reasons": [], "position": None, "ahead": [], "wakes_on": [],
+              "last_evaluated_at": None, "approximate": False, "policy_version": None,
+              "verdict": FAILED["verdict"]}  # fmt: skip
+    fake = installed().on("GET /v1/workloads/wl_2/explanation", answer)
+    assert fake.run("explain", "wl_2") == 0
+    said = capsys.readouterr().out
+    assert "The program ended by itself with exit code 3." in said
+    assert "Evidence (rule application.exit-code, catalogue 1-abc):" in said
