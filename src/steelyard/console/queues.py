@@ -56,10 +56,23 @@ def _tree(nodes: Iterable[Json]) -> list[Json]:
     return list(_walk(children, None, 0))
 
 
+def _counted(children: Mapping[str | None, list[Json]], node: Json, name: str) -> int:
+    """Workloads of a node; of a group of queues or projects those of all below it that are shown."""
+    if node["kind"] not in ("cohort", "team"):
+        return int(node[name])
+    return sum(_counted(children, child, name) for child in children.get(node["node"], ()))
+
+
 def _walk(children: Mapping[str | None, list[Json]], parent: str | None, depth: int) -> Iterator[Json]:
     for node in sorted(children.get(parent, ()), key=lambda each: str(each["name"])):
         bounded = [limit for limit in node["limits"] if _is_bounded(limit)]
-        yield {**node, "depth": depth, "limits": bounded, "unbounded": _unbounded(node["limits"])}
+        yield {
+            **node,
+            "depth": depth,
+            "limits": bounded,
+            "unbounded": _unbounded(node["limits"]),
+            **{name: _counted(children, node, name) for name in ("pending", "running")},
+        }
         yield from _walk(children, node["node"], depth + 1)
 
 

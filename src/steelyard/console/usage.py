@@ -29,6 +29,7 @@ _JOINED = 6
 _ORDER = ("gpu", "npu", "other", "cpu", "memory")
 _UNIT = {"memory": 1024}
 _OTHERS = "f-others"
+_LAST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +199,17 @@ def _complete(classes: Iterable[ClassSeries]) -> bool:
 
 
 def _report(visit: Visit) -> dict[str, Any]:
-    window = window_of(visit)
+    """Of the very window of the page that led here, which is given in µs."""
+    start, end = (_micros(visit, name) for name in ("start", "end"))
     by = visit.asked("by") if visit.asked("by") in BY else "project"
-    return usage.report(visit.console.store, visit.principal, window.start, window.end, (by, "kind", "class"))
+    return usage.report(visit.console.store, visit.principal, start, end, (by, "kind", "class"))
+
+
+def _micros(visit: Visit, name: str) -> int | None:
+    text = visit.asked(name, 20)
+    if text and not (text.isascii() and text.isdecimal() and int(text) <= _LAST):
+        raise InvalidError("instant-invalid", text=text)
+    return int(text) if text else None
 
 
 def usage_json(visit: Visit) -> Response:

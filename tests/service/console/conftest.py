@@ -9,6 +9,7 @@ import pytest
 from steelyard.store.database import sqlite_url
 from steelyard.store.store import Store
 from tests.support.console import ConsoleHouse
+from tests.support.console_floor import Floor
 from tests.support.stores import Clock
 
 
@@ -20,3 +21,13 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleHouse]:
     yield made
     made.close()
     store.close()
+
+
+@pytest.fixture(scope="module")
+def floor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Floor]:
+    """The console over a control plane with devices and workloads."""
+    made = Floor(tmp_path_factory.mktemp("floor"))
+    try:
+        yield made.fill()
+    finally:
+        made.close()

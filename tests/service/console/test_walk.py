@@ -42,12 +42,13 @@ TABLE: dict[str, Row] = {
     "POST /preferences": ("/preferences", {"theme": "dark", "next": "/"}, [303] * 7),
     **{
         f"GET /workloads/{{workload_id}}{rest}": (f"/workloads/{NO_WORKLOAD}{rest}", None, GONE)
-        for rest in ("", "/explanation", "/cancel", "/retry", "/hold", "/release")
+        for rest in ("", "/explanation", "/cancel", "/retry", "/hold", "/release", "/scale")
     },
     **{
         f"POST /workloads/{{workload_id}}{rest}": (f"/workloads/{NO_WORKLOAD}{rest}", {"a": "b"}, GONE)
         for rest in ("/cancel", "/retry", "/hold", "/release")
     },
+    "POST /workloads/{workload_id}/scale": (f"/workloads/{NO_WORKLOAD}/scale", {"replicas": "2"}, GONE),
     "GET /submit": ("/submit?start=training", None, ALL),
     "POST /submit": ("/submit", {"document": JOB}, [200, 403, 200, 403, 200, 200, 303]),
     "GET /inventory": ("/inventory?class=gpu&state=free&page=9", None, BOUND),
@@ -56,8 +57,8 @@ TABLE: dict[str, Row] = {
     "GET /queues": ("/queues", None, BOUND),
     "GET /refusals": ("/refusals", None, ALL),
     "GET /usage": ("/usage?span=week&by=team", None, BOUND),
-    "GET /usage/report.json": ("/usage/report.json?span=month", None, BOUND),
-    "GET /usage/report.csv": ("/usage/report.csv?span=all", None, BOUND),
+    "GET /usage/report.json": ("/usage/report.json", None, BOUND),
+    "GET /usage/report.csv": ("/usage/report.csv?by=team", None, BOUND),
     "GET /evidence": ("/evidence", None, AUDITED),
     "GET /evidence/streams": ("/evidence/streams?kind=actor", None, AUDITED),
     "GET /evidence/leaves": ("/evidence/leaves?stream=system", None, AUDITED),
