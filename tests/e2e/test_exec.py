@@ -141,6 +141,43 @@ def test_a_terminal_is_given_back_when_the_command_line_is_told_to_end(server: S
         os.close(slave)
 
 
+def test_one_attaches_to_a_terminal_and_lets_go_of_it_again(server: Server) -> None:
+    script = "while read line; do echo heard-$line; done"
+    server.submit("shell", ["sh", "-c", script], role={"tty": True})
+    server.wait_for(lambda: server.get("/v1/workloads", q="shell")["items"][0]["phase"] == "running")
+    master, slave = pty.openpty()
+    before = termios.tcgetattr(slave)
+    for word in (b"one", b"two"):
+        process = subprocess.Popen(
+            [str(PROGRAM), "attach", "shell"],
+            env=settings(server), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        )  # fmt: skip
+        try:
+            said = _Said(master)
+            said.until(b"lets go")
+            os.write(master, word + b"\r")
+            said.until(b"heard-" + word)
+            os.write(master, b"\x1d")
+            assert process.wait(30) == 0
+            assert termios.tcgetattr(slave) == before
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait(30)
+    os.close(master)
+    os.close(slave)
+    assert server.get("/v1/workloads", q="shell")["items"][0]["phase"] == "running"
+    assert b"heard-two" in steelyard(server, "logs", "shell").stdout
+
+
+def test_attaching_to_what_has_no_terminal_shows_its_log(server: Server) -> None:
+    server.submit("talks", ["sh", "-c", "echo hello; sleep 1; echo done"])
+    server.wait_for(lambda: server.get("/v1/workloads", q="talks")["items"][0]["phase"] != "queued")
+    server.wait_for(lambda: b"hello" in steelyard(server, "logs", "talks").stdout)
+    done = steelyard(server, "attach", "talks")
+    assert (done.returncode, done.stdout) == (0, b"hello\ndone\n")
+
+
 class _Said:
     """What comes out of a terminal."""
 

@@ -145,6 +145,10 @@ class FaultyEngine:
         """See the port."""
         return self._call("exec", self.inner.exec, member_id, execution)
 
+    def attach(self, member_id: str) -> ExecStream:
+        """See the port."""
+        return self._call("attach", self.inner.attach, member_id)
+
     def sample(self) -> tuple[Sample, ...]:
         """See the port."""
         return self._call("sample", self.inner.sample)

@@ -1,9 +1,10 @@
-"""Commands beside a member: a WebSocket that carries a command's input and output.
+"""Commands beside a member, and its terminal: WebSockets that carry input and output.
 
-Before it is opened the caller is known and may run commands there, else the answer is a problem as of every
-route. The first message is text: JSON of {command, terminal: {rows, columns}, term}. The answer is text, too:
-{id, member}, or a problem, after which it is closed. From then on every message is one byte of
-`model.execution.Channel` and its bytes. A status is the last of them. The command ends with the connection.
+Before one is opened the caller is known and may run commands there, else the answer is a problem as of every
+route. For a command the first message is text: JSON of {command, terminal: {rows, columns}, term}. The answer
+is text, too: {id, member}, or a problem, after which it is closed. From then on every message is one byte of
+`model.execution.Channel` and its bytes. A status is the last of them. The command ends with the connection; a
+member that was attached to does not.
 """
 
 from __future__ import annotations
@@ -69,6 +70,16 @@ async def _blocking(work: Callable[[], T]) -> T:
 @router.websocket("/exec")
 async def execute(websocket: WebSocket, workload_id: str, member: str | None = None) -> None:
     """Run a command beside a member."""
+    await _open(websocket, workload_id, member, attach=False)
+
+
+@router.websocket("/attach")
+async def attach(websocket: WebSocket, workload_id: str, member: str | None = None) -> None:
+    """The terminal of a member's own program."""
+    await _open(websocket, workload_id, member, attach=True)
+
+
+async def _open(websocket: WebSocket, workload_id: str, member: str | None, *, attach: bool) -> None:
     services = services_of(websocket)
     websocket.scope["steelyard.request_id"] = render("request", services.store.ids.next())
     found = executions(services)
@@ -82,7 +93,7 @@ async def execute(websocket: WebSocket, workload_id: str, member: str | None = N
     await websocket.accept()
     with suppress(WebSocketDisconnect, RuntimeError):  # RuntimeError: it was closed before we could answer
         try:
-            wanted = read_request(await _first(websocket), LONGEST)
+            wanted = None if attach else read_request(await _first(websocket), LONGEST)
             running = await anyio.to_thread.run_sync(
                 found.begin, who, number, member, wanted, origin_of(websocket)
             )

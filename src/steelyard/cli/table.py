@@ -21,6 +21,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "logs": f"{_CLI}.logs:logs",
         "artifacts": f"{_CLI}.artifacts:artifacts",
         "exec": f"{_CLI}.executions:execute",
+        "attach": f"{_CLI}.executions:attach",
         "scale": f"{_CLI}.workloads:scale",
         "cancel": f"{_CLI}.workloads:cancel",
         "retry": f"{_CLI}.workloads:retry",

@@ -61,7 +61,12 @@ def _leave(number: int, _frame: FrameType | None) -> NoReturn:
 class Input:
     """Carries standard input, and the window's size where there is a terminal, to a command."""
 
-    def __init__(self, running: Execution, *, reads: bool, terminal: bool) -> None:
+    def __init__(
+        self, running: Execution, *, reads: bool, terminal: bool, leave: bytes | None = None
+    ) -> None:
+        """`leave`: the key with which one lets go; without it every key is passed on."""
+        self._leave = leave
+        self.left = False
         self._running = running
         self._reads = reads
         self._terminal = terminal
@@ -100,10 +105,16 @@ class Input:
                 self._running.resize(window())
             if source is not None and source in ready:
                 data = os.read(source, _CHUNK)
+                if self._leave is not None and self._leave in data:
+                    self.left = True
+                    self._running.close()
+                    return
                 if data:
                     self._running.write(data)
                     continue
                 source = None
+                if self._leave is not None:
+                    continue  # what one attached to goes on without us
                 if self._terminal:
                     self._running.write(_END_OF_INPUT)
                 else:

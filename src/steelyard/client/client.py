@@ -250,6 +250,11 @@ class Client(ReleaseRequests):
         transport = self._transport
         return open_execution(transport.url, transport.token, self._lang, workload_id, member, request)
 
+    def attach(self, workload_id: str, member: str | None = None) -> Execution:
+        """The terminal of a member's own program, where it has one; letting go of it ends nothing."""
+        transport = self._transport
+        return open_execution(transport.url, transport.token, self._lang, workload_id, member, None)
+
     def events(self) -> Iterator[Json]:
         """Changes as they happen: {kind, id, phase, version}."""
         for name, data in self._transport.stream("/v1/events/stream"):

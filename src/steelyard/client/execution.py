@@ -85,12 +85,19 @@ class Execution:
 
 
 def open_execution(
-    url: str, token: str | None, lang: str, workload_id: str, member: str | None, request: dict[str, Any]
+    url: str,
+    token: str | None,
+    lang: str,
+    workload_id: str,
+    member: str | None,
+    request: dict[str, Any] | None,
 ) -> Execution:
-    """Runs a command beside a member. Raises ApiError for a problem, NotReachableError without an answer."""
+    """Runs a command beside a member, or, without a request, attaches to its terminal. Raises ApiError for a
+    problem, NotReachableError without an answer."""
     headers = {"Accept-Language": lang} | ({"Authorization": f"Bearer {token}"} if token else {})
     loopback = urlsplit(url).hostname in _LOOPBACK
-    address = _address(url, f"/v1/workloads/{quote(workload_id, safe='')}/exec", member)
+    door = "attach" if request is None else "exec"
+    address = _address(url, f"/v1/workloads/{quote(workload_id, safe='')}/{door}", member)
     try:
         connection = connect(
             address,
@@ -106,7 +113,8 @@ def open_execution(
         reason = str(error)[:200] or type(error).__name__
         raise NotReachableError("server-not-reachable", url=url, reason=reason) from error
     try:
-        connection.send(json.dumps(request))
+        if request is not None:
+            connection.send(json.dumps(request))
         opened = json.loads(connection.recv(timeout=60))
     except (OSError, WebSocketException, ValueError, TimeoutError) as error:
         connection.close()

@@ -83,5 +83,6 @@ def _member(state: LiveState, role: Role, member: LiveMember) -> MemberStart:
         working_directory=role.working_directory,
         port=role.port,
         requires=role.requires,
+        tty=role.tty,
         expect=dict(role.expect),
     )

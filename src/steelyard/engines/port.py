@@ -95,6 +95,7 @@ class MemberStart:
     working_directory: str | None = None  # None: the engine makes a work folder of its own
     port: bool = False
     requires: tuple[str, ...] = ()
+    tty: bool = False  # its standard streams are a terminal that may be attached to
     expect: dict[str, str] = field(default_factory=dict)  # simulated engines only
 
 
@@ -166,6 +167,7 @@ class MemberObservation:
     timed_out: bool = False
     endpoint: str | None = None
     isolation: Isolation | None = None  # None: not started yet, or the engine does not tell
+    limits: str | None = None  # what bounds it: cgroup-v2 | cgroup-v1 | rlimit; None as above
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,6 @@ class Fenced:
 
 
 @dataclass(frozen=True, slots=True)
-@dataclass(frozen=True, slots=True)
 class Artifact:
     """A file that a member left as its result. `sha256` None: not known yet; `there`: it was not removed."""
 
@@ -236,6 +237,7 @@ class Artifacts:
     complete: bool
 
 
+@dataclass(frozen=True, slots=True)
 class Sample:
     """Measured use. Missing is None, never 0."""
 
@@ -327,13 +329,18 @@ class Engine(Protocol):
         """Bytes of stdout and stderr as written; a negative offset counts from the end."""
         ...
 
-    def exec(self, member_id: str, execution: Execution) -> ExecStream:
     def artifacts(self, attempt_id: str, member_id: str) -> Artifacts | None:
         """What a member left as its result, with digests; None where nothing is known of any."""
         ...
 
+    def exec(self, member_id: str, execution: Execution) -> ExecStream:
         """Run a command beside a member that runs, in its surroundings, where `can_exec`. It ends with its
         member and with its stream. Raises UnavailableError with a code where it can't."""
+        ...
+
+    def attach(self, member_id: str) -> ExecStream:
+        """The terminal of a member's own program. Letting go of it ends nothing. Raises UnavailableError
+        `no-terminal` where it has none, `member-not-running`."""
         ...
 
     def sample(self) -> tuple[Sample, ...]:

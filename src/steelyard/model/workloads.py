@@ -67,6 +67,7 @@ class Role:
     working_directory: str | None = None
     port: bool = False  # each member is given a port of its own in STEELYARD_PORT
     probe: Probe | None = None
+    tty: bool = False  # each member has a terminal of its own, to which one may attach
     requires: tuple[str, ...] = ()  # environment stage: modules or programs that must be there
     expect: dict[str, str] = field(default_factory=dict)  # simulated engine only: what a member is to do
 

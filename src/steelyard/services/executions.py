@@ -1,7 +1,8 @@
-"""Commands beside a workload's members: who may, which member, the record of it, and how many at a time.
+"""Commands beside a workload's members, and their terminals: who may, which member, the record, how many.
 
-Each leaves two leaves: who ran what beside which member, and how it ended. The command is recorded as it was
-given, so that secrets do not belong into it; its environment, its input and its output are not recorded.
+Each leaves two leaves: who ran what beside which member, or attached to it, and how that ended. The command
+is recorded as it was given, so that secrets do not belong into it; its environment, its input and its output
+are not recorded.
 """
 
 from __future__ import annotations
@@ -64,9 +65,15 @@ class Executions:
         return row
 
     def begin(
-        self, who: Principal, workload_id: int, member: str | None, wanted: Execution, origin: Origin | None
+        self,
+        who: Principal,
+        workload_id: int,
+        member: str | None,
+        wanted: Execution | None,
+        origin: Origin | None,
     ) -> Running:
-        """Record the command and start it. What can't be started is recorded as ended at once.
+        """Record the command and start it; without one, attach to the member's own terminal. What can't be
+        started is recorded as ended at once.
 
         Raises ConflictError `workload-not-running`, UnavailableError with the cluster's code.
         """
@@ -84,7 +91,7 @@ class Executions:
         record = None
         try:
             record = _Record(self.store, who, row, found, wanted, origin)
-            stream = engine.exec(record.member, wanted)
+            stream = engine.attach(record.member) if wanted is None else engine.exec(record.member, wanted)
         except BaseException as error:
             self._discount(workload_id)
             if record is not None:
@@ -116,7 +123,7 @@ class _Record:
     """The two leaves of one command."""
 
     def __init__(
-        self, store: Store, who: Principal, row: Record, member: Record, wanted: Execution,
+        self, store: Store, who: Principal, row: Record, member: Record, wanted: Execution | None,
         origin: Origin | None,
     ) -> None:  # fmt: skip
         self._store, self._who, self._row, self._origin = store, who, row, origin
@@ -124,13 +131,17 @@ class _Record:
         self.member = render("member", member["id"])
         self._head = NO_HEAD
         self._since = store.now()
-        words = [normalize("NFC", word) for word in wanted.command]
-        self._write("workload.execute", {"command": words, "terminal": wanted.terminal is not None})
+        self._action = "workload.attach" if wanted is None else "workload.execute"
+        detail: dict[str, Any] = {}
+        if wanted is not None:
+            words = [normalize("NFC", word) for word in wanted.command]
+            detail = {"command": words, "terminal": wanted.terminal is not None}
+        self._write(self._action, detail)
 
     def end(self, status: dict[str, Any]) -> None:
         """How it ended."""
         told = {key: _plain(status.get(key)) for key in ("code", "signal", "reason", "text")}
-        self._write("workload.execute-ended", {**told, "lasted": self._store.now() - self._since})
+        self._write(f"{self._action}-ended", {**told, "lasted": self._store.now() - self._since})
 
     def _write(self, action: str, detail: dict[str, Any]) -> None:
         unit = Unit(actor_of(self._who))

@@ -157,6 +157,7 @@ def _role(r: DocumentReader) -> Role:
         port=r.flag("port"),
         probe=_probe(r.reader("probe")) if r.has("probe") else None,
         requires=_requires(r),
+        tty=r.flag("tty"),
         expect=_expect(r.reader("expect")),
     )
     r.finish()

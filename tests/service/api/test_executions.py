@@ -69,6 +69,13 @@ class FakeEngine:
         self.started: list[tuple[str, Execution]] = []
         self.stream = Stream()
         self.error: UnavailableError | None = None
+        self.attached: str | None = None
+
+    def attach(self, member_id: str) -> Stream:
+        """See the port."""
+        self.attached = member_id
+        self.stream = Stream()
+        return self.stream
 
     def exec(self, member_id: str, execution: Execution) -> Stream:
         """See the port."""
@@ -113,10 +120,12 @@ def workload(house: ApiHouse, engine: FakeEngine) -> str:
 
 
 @contextmanager
-def opened(house: ApiHouse, who: str | None, workload: str, secret: str | None = None) -> Iterator[Any]:
+def opened(
+    house: ApiHouse, who: str | None, workload: str, secret: str | None = None, door: str = "exec"
+) -> Iterator[Any]:
     api = house.as_(who)
     headers = api.headers if secret is None else {"Authorization": f"Bearer {secret}"}
-    with api.client.websocket_connect(f"/v1/workloads/{workload}/exec", headers=headers) as socket:
+    with api.client.websocket_connect(f"/v1/workloads/{workload}/{door}", headers=headers) as socket:
         yield socket
 
 
@@ -220,6 +229,24 @@ def test_a_request_that_can_not_be_meant_is_a_problem(
         with pytest.raises(WebSocketDisconnect):
             socket.receive_text()
     assert engine.started == []
+
+
+def test_who_attaches_to_a_terminal_is_asked_the_same_and_recorded(
+    house: ApiHouse, engine: FakeEngine, workload: str
+) -> None:
+    with pytest.raises(WebSocketDenialResponse) as refused, opened(house, "vic", workload, door="attach"):
+        pass
+    assert refused.value.status_code == 403
+    with opened(house, "ann", workload, door="attach") as socket:
+        assert json.loads(socket.receive_text())["member"] == engine.attached
+        socket.send_bytes(b"\x00typed")
+        assert engine.stream.heard.get(timeout=10) == (Channel.STDIN, b"typed")
+        engine.stream.says.put((Channel.STDOUT, b"shown"))
+        assert socket.receive_bytes() == b"\x01shown"
+        engine.stream.ends(0)
+        socket.receive_bytes()
+    assert [leaf["action"] for leaf in leaves(house)] == ["workload.attach", "workload.attach-ended"]
+    assert "command" not in leaves(house)[0]["detail"]
 
 
 def test_what_does_not_run_has_nothing_beside_it(house: ApiHouse, engine: FakeEngine) -> None:

@@ -16,13 +16,12 @@ import resource
 import select
 import signal
 import socket
-import struct
 import termios
 import time
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
-from steelyard.engines.local import cgroups, ending, entering, frames, launch, procfs, shim
+from steelyard.engines.local import cgroups, console, ending, entering, frames, launch, procfs, shim
 
 _CHUNK = 32_768
 _ENOUGH = 256 << 10  # bytes waiting in one direction: no more is read until they are gone
@@ -64,16 +63,10 @@ def read_wish(request: dict[str, Any]) -> Wish | None:
         and all(isinstance(word, str) and "\0" not in word for word in command) and command[0] != ""
         and isinstance(term, str) and len(term) <= 40 and term.replace("-", "").replace(".", "").isalnum()
     )  # fmt: skip
-    if not sound or (size is not None and not _is_size(size)):
+    if not sound or (size is not None and not console.is_size(size)):
         return None
     terminal = None if size is None else (size[0], size[1])
     return Wish(command, terminal, term, limit / 1_000_000 if limit else None)
-
-
-def _is_size(size: Any) -> bool:
-    return (
-        isinstance(size, list) and len(size) == 2 and all(isinstance(n, int) and 0 < n < 10_000 for n in size)
-    )
 
 
 def run(sock: socket.socket, before: bytes, setting: Setting, wish: Wish) -> NoReturn:
@@ -190,7 +183,7 @@ class Carrier:
             master, slave = os.openpty()
             with suppress(OSError):
                 os.fchown(slave, uid, -1)
-            _resize(master, *self.wish.terminal)
+            console.resize(master, *self.wish.terminal)
             self.terminal = self.stdin = master
             self.outputs[master] = frames.STDOUT
             return [master], (slave, slave, slave)
@@ -266,10 +259,9 @@ class Carrier:
             self.input += data
             self.input_ends = self.input_ends or not data
         elif channel == frames.RESIZE and self.terminal is not None:
-            size = json.loads(data)
-            wanted: list[Any] = [size.get("rows"), size.get("columns")] if isinstance(size, dict) else []
-            if _is_size(wanted):
-                _resize(self.terminal, wanted[0], wanted[1])
+            size = console.read_size(data)
+            if size is not None:
+                console.resize(self.terminal, *size)
 
     def _serve_command(self, events: dict[int, int]) -> None:
         for fd, channel in list(self.outputs.items()):
@@ -326,11 +318,6 @@ class Carrier:
     def _to_tree(self, number: int) -> None:
         for process in procfs.descendants(os.getpid(), procfs.processes()):
             ending.kill(process.pid, number)
-
-
-def _resize(terminal: int, rows: int, columns: int) -> None:
-    with suppress(OSError):
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("=HHHH", rows, columns, 0, 0))
 
 
 def _child(

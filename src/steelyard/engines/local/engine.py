@@ -27,7 +27,7 @@ from steelyard.engines.local.link import Link
 from steelyard.engines.local.paths import Layout, is_id
 from steelyard.engines.local.protocol import WITH_EXEC
 from steelyard.engines.local.stranger import RunnerMismatch, Watcher
-from steelyard.engines.local.stream import LocalStream
+from steelyard.engines.local.stream import LocalStream, open_terminal
 from steelyard.engines.port import (
     Artifacts,
     AttemptStart,
@@ -47,7 +47,7 @@ from steelyard.engines.port import (
     StartReply,
     StartState,
 )
-from steelyard.model.errors import SteelyardError
+from steelyard.model.errors import SteelyardError, UnavailableError
 from steelyard.model.execution import Execution
 from steelyard.model.resources import Availability, FoundNode, UnavailableReason
 from steelyard.model.units import WHOLE_DEVICE
@@ -246,6 +246,13 @@ class LocalEngine:
             limit=execution.time_limit,
         )
 
+    def attach(self, member_id: str) -> LocalStream:
+        """See the port. The terminal's own process is spoken to, not the runner."""
+        run = read_json(self._layout.notes(member_id, "run.json")) if is_id(member_id) else None
+        if run is None or run.get("install") != self._install or self._has_ended(member_id):
+            raise UnavailableError("member-not-running")
+        return open_terminal(self._layout.notes(member_id))
+
     def sample(self) -> tuple[Sample, ...]:
         """See the port."""
         try:
@@ -320,6 +327,7 @@ class LocalEngine:
             "folder": member.working_directory,
             "image": member.image,
             "requires": list(member.requires),
+            "tty": member.tty,
             "devices": [
                 {"class": one.device_class.value, "family": one.family, "files": list(device_files(one)),
                  "whole": one.quantity >= WHOLE_DEVICE}

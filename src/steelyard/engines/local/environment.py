@@ -59,6 +59,8 @@ def compose(layout: Layout, attempt: dict[str, Any], member: dict[str, Any]) -> 
     """The member's whole environment. Later ones win: defaults, the submitter's, devices, Steelyard's own."""
     work = layout.member_work(attempt["attempt"], member["member"])
     env = {"PATH": member["path"], "LANG": LANG}
+    if member.get("tty"):
+        env["TERM"] = "xterm"
     env.update(dict(member["env"]))
     env.update(dict(member["fixed"]))
     env.update(

@@ -11,9 +11,11 @@ gate opens (isolation.py says how), while its supervisor notes it. Standard libr
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import resource
 import signal
+import termios
 from typing import NamedTuple, NoReturn
 
 from steelyard.engines.local import bubble, cgroups, confine, isolation
@@ -35,6 +37,7 @@ class Program(NamedTuple):
     data_limit: int | None  # bytes for RLIMIT_DATA
     files_limit: tuple[int, int]  # RLIMIT_NOFILE as it was before the runner raised its own
     confinement: isolation.Confinement | None = None  # None: as the supervisor's own user, kept from nothing
+    terminal: bool = False  # `output` is one, and is its input, too
 
 
 class Gated(NamedTuple):
@@ -134,9 +137,11 @@ def _child(program: Program, gate: int, error: int, status: int) -> NoReturn:
         _plain_signals()
         where = "output"
         null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
+        os.dup2(program.output if program.terminal else null, 0)
         os.dup2(program.output, 1)
         os.dup2(program.output, 2)
+        if program.terminal:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         where = "limits"
         _limits(program)
         where = NOT_CONFINED

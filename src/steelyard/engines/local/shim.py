@@ -33,7 +33,7 @@ import signal
 import time
 from typing import Any, NoReturn
 
-from steelyard.engines.local import cgroups, enclosure, ending, environment, launch, procfs, quota
+from steelyard.engines.local import cgroups, console, enclosure, ending, environment, launch, procfs, quota
 from steelyard.engines.local.environment import Failure
 from steelyard.engines.local.files import read_json, write_json
 from steelyard.engines.local.paths import Layout
@@ -55,6 +55,7 @@ _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _SECOND = 1_000_000_000
 _AGAIN = _SECOND // 20
+_DRAIN_SECONDS = 2.0
 _DEFAULT_GRACE = 10_000_000
 #: Ended by KILL, itself or as a shell says it of its child.
 _KILLED = (-int(signal.SIGKILL), 128 + int(signal.SIGKILL))
@@ -91,6 +92,7 @@ class Shim:
         self.started: int | None = None
         self.ended: int | None = None
         self.timed_out = False
+        self.console: int | None = None  # the process that has the other end of its terminal
         self.gauge: quota.Gauge | None = None
         self.over: str | None = None  # what its work folder held when that was too much
         self.stop_requested = False
@@ -107,6 +109,7 @@ class Shim:
         if self.child is not None and failure is None:
             self._hint()
             self._wait()
+        self._drain()
         self._write_exit(failure)
         self._hint()
         ending.clear(self.layout, self.attempt["attempt"], self.id, self.groups)
@@ -164,6 +167,16 @@ class Shim:
         )
 
     def _launch(self, program: launch.Program) -> Failure | None:
+        if self.member.get("tty"):
+            user = enclosure.user_of(self.attempt)
+            self.console, slave = console.start(program.output, self.layout.notes(self.id), user)
+            try:
+                return self._execute(program._replace(output=slave, terminal=True))
+            finally:
+                os.close(slave)  # the console sees the end once nobody has it open
+        return self._execute(program)
+
+    def _execute(self, program: launch.Program) -> Failure | None:
         gated = launch.spawn(program)
         self.child, self.gated = gated.pid, gated
         self.started = ending.now()
@@ -202,10 +215,23 @@ class Shim:
             if pid == 0:
                 return False
             ending.note_gone(pid)
+            if pid == self.console:
+                self.console = None
             if pid == self.child and self.gated is not None:
                 self.status = launch.true_status(self.gated, status)
                 self.ended = ending.now()
         return True
+
+    def _drain(self) -> None:
+        """What stands in the terminal gets into the log, before it is said that the log has ended."""
+        until = time.monotonic() + _DRAIN_SECONDS
+        while self.console is not None and time.monotonic() < until:
+            try:
+                if os.waitpid(self.console, os.WNOHANG)[0]:
+                    return
+            except ChildProcessError:
+                return
+            time.sleep(0.01)
 
     def _told(self, number: int) -> None:
         if number == CHECKPOINT:
@@ -273,7 +299,7 @@ class Shim:
         grouped = cgroups.members(self.groups)
         if not self.groups:
             grouped = {process.pid for process in procfs.descendants(os.getpid(), procfs.processes())}
-        return grouped - {os.getpid()}
+        return grouped - {os.getpid(), self.console}
 
     def _to_tree(self, number: int) -> None:
         if number == signal.SIGKILL:

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from contextlib import suppress
 
-from steelyard.engines.local import frames
+from steelyard.engines.local import console, frames
+from steelyard.model.errors import UnavailableError
 
 _CHUNK = 1 << 16
+
+
+def open_terminal(notes: str) -> LocalStream:
+    """The terminal of a member, by its folder of notes. Raises UnavailableError `no-terminal`."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        folder = os.open(notes, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            sock.settimeout(10.0)
+            sock.connect(f"/proc/self/fd/{folder}/{console.SOCKET}")  # a path of any length
+        finally:
+            os.close(folder)
+    except OSError:
+        sock.close()
+        raise UnavailableError("no-terminal") from None
+    return LocalStream(sock)
 
 
 class LocalStream:

@@ -185,6 +185,10 @@ class SimulatedEngine:
         """Not supported."""
         raise UnavailableError("exec-not-supported", cluster=self.cluster)
 
+    def attach(self, member_id: str) -> ExecStream:
+        """There is no program here that could have one."""
+        raise UnavailableError("no-terminal")
+
     def sample(self) -> tuple[Sample, ...]:
         """Running members without measurements: nothing is measured here, and missing is not 0."""
         with self._turn():
