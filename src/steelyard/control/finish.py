@@ -136,10 +136,20 @@ def _close(
         if not device.held:
             device.share_kind = ShareKind.EXCLUSIVE
         context.meter.release(a.device_id, a.quantity, now)
-        if release != "quarantined":
-            continue
-        device.quarantined += a.quantity
-        context.meter.quarantine(a.device_id, a.quantity, render("attempt", attempt.attempt_id), now)
+    if release == "quarantined":
+        _keep_back(context, unit, attempt, allocations, now)
+
+
+def _keep_back(
+    context: Context, unit: Unit, attempt: LiveAttempt, allocations: list[LiveAllocation], now: int
+) -> None:
+    """Into quarantine, once a device: members of a gang may share one."""
+    quantities: dict[int, int] = {}
+    for a in allocations:
+        quantities[a.device_id] = quantities.get(a.device_id, 0) + a.quantity
+    for device_id, quantity in quantities.items():
+        context.state.touch(device_id).quarantined += quantity
+        context.meter.quarantine(device_id, quantity, render("attempt", attempt.attempt_id), now)
         unit.insert(
             t.quarantine,
             device_id=a.device_id,

@@ -35,6 +35,7 @@ from steelyard.store import usage as repository
 from steelyard.store.database import View
 from steelyard.store.declared import usage_counters
 from steelyard.store.inventory import observations
+from steelyard.store.releases import quarantine_intervals
 from steelyard.store.scoped import Record
 from steelyard.store.store import Store
 
@@ -111,7 +112,7 @@ def check_books(view: View, books: Books) -> list[CheckResult]:
     return [
         check_sums(window, books.capacity, books.unheld, books.holding),
         check_capacity(window, books.devices, books.capacity),
-        check_shares(window, books.allocations, books.capacity),
+        check_shares(window, books.allocations, [*books.capacity, *_kept_back(view)]),
         check_attribution(window, books.holding, books.allocations),
         check_organisation(window, books.holding, load_history(view)),
         check_tiling(books.attempts, books.waits, books.holding, now),
@@ -119,6 +120,11 @@ def check_books(view: View, books: Books) -> list[CheckResult]:
         check_ends(books.allocations, books.attempts, books.holding, _sight(view, now)),
         _quota(view, books),
     ]
+
+
+def _kept_back(view: View) -> list[Record]:
+    """What was in quarantine was no capacity: whoever held of it was given what must not be offered."""
+    return [{**row, "capacity": -row["quantity"]} for row in quarantine_intervals(view)]
 
 
 def _counts(view: View) -> CheckResult:

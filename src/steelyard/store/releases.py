@@ -92,6 +92,13 @@ def quarantined_by(connection: Connection, attempt_ids: Collection[int]) -> dict
     return found
 
 
+def quarantine_intervals(connection: Connection) -> list[Record]:
+    """What was in quarantine when: device_id, quantity, t0, t1 (None: still)."""
+    q = t.quarantine.c
+    query = select(q.device_id, q.quantity, q.t0, q.t1).order_by(q.device_id, q.t0)
+    return [record(row) for row in connection.execute(query)]
+
+
 def next_holder(connection: Connection, scope: Scope, device_id: int, since: int) -> Record | None:
     """Who was placed first on a device at or after `since`: attempt, workload, t0, started.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.engines.port import Engine, Fenced, ReleaseProbe
+from steelyard.engines.port import Engine, ReleaseProbe
 from steelyard.model.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from steelyard.model.ids import parse
 from steelyard.model.organisation import Binding, Principal, RoleName
@@ -18,38 +18,12 @@ from steelyard.services import inventory, releases
 from steelyard.services.audit import leaves
 from steelyard.services.releases import Asked
 from steelyard.store.database import sqlite_url
-from tests.support.faulty_engine import FaultyEngine
 from tests.support.house import ADMIN, DOCUMENTS, House
+from tests.support.sticky_engine import Sticky
 
 FOUR = {"gpu": 4, "cpu": "1", "memory": "1Gi"}
 MEMBER = Principal("us_0000000000001", "user", "ann", (Binding("ann", RoleName.MEMBER, "detect", 1),))
 STRANGER = Principal("us_0000000000002", "user", "bob", (Binding("bob", RoleName.MEMBER, "translate", 1),))
-
-
-class Sticky(FaultyEngine):
-    """An engine on which ended attempts keep holding something, until told otherwise."""
-
-    stuck = False
-    fencible = False
-    free: bool | None = False
-    fenced: tuple[str, ...] = ()
-
-    def probe_release(self, attempt_ids: Any) -> tuple[ReleaseProbe, ...]:
-        """What is really there, and a process that can't be ended."""
-        probes = super().probe_release(attempt_ids)
-        if not self.stuck:
-            return probes
-        checks = (("processes", "remains"),)
-        left = ("process 7 (stuck)",) if self.free is False else ()
-        numbers = (("processes", 1),)
-        return tuple(ReleaseProbe(one.attempt_id, one.at, self.free, checks, left, numbers) for one in probes)
-
-    def fence(self, attempt_ids: Any) -> tuple[Fenced, ...]:
-        """Ends it, if it can be ended."""
-        self.fenced += tuple(attempt_ids)
-        if self.fencible:
-            self.stuck = False
-        return tuple(Fenced(name, (("processes", 1),)) for name in attempt_ids)
 
 
 @pytest.fixture
@@ -157,6 +131,18 @@ def test_a_cause_that_vanished_releases_by_proof_and_the_next_workload_runs_ther
     assert first == then
     assert house.show(workload)["attempts"][0]["receipt"]["state"] == "quarantined"
     assert actions(house, attempt) == ["release.quarantine", "release.proven"]
+
+
+@pytest.mark.requirement("G8")
+def test_members_of_a_gang_on_one_node_are_kept_back_together(house: House) -> None:
+    engine(house).stuck = True
+    gang = house.submit("gang", requests={"gpu": 1, "cpu": "1", "memory": "1Gi"}, count=2)
+    house.run_until(lambda: house.phase(gang) == "finished", step=100_000)
+    attempt = parse("attempt", house.show(gang)["attempts"][0]["id"])
+    held = {item["class"]: item["quantity"] for item in case(house, attempt)["held"]}
+    assert (held["cpu"], held["memory"]) == (2000, 2048)
+    assert gpu(house)["unavailable"] == 2000
+    assert ask(house, attempt, Asked.FORCE, "seen to be gone")["state"] == "operator-confirmed"
 
 
 def test_probes_by_itself_come_ever_less_often(house: House) -> None:
