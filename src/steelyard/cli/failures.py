@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from steelyard.cli.choices import one_of
 from steelyard.cli.instants import instant
+from steelyard.cli.safe import one_line
 from steelyard.cli.session import Session
 from steelyard.locale.rendering import format_time
 from steelyard.model.failures import Group, Stage
@@ -46,6 +48,12 @@ def failures(
     session.emit(found, lambda: _draw(session, found))
 
 
+def _why(session: Session, verdict: Mapping[str, Any]) -> str:
+    """What happened, with what was found by name: a module, an exception."""
+    cause, detail = session.cause(verdict), verdict.get("detail")
+    return cause if not detail or detail in cause else f"{cause} [{one_line(detail)}]"
+
+
 def _draw(session: Session, found: dict[str, Any]) -> None:
     if not found["items"]:
         session.say("cli.failures.none")
@@ -55,7 +63,7 @@ def _draw(session: Session, found: dict[str, Any]) -> None:
         ("cli.column.lost", lambda row: format_duration(row["lost_time"])),
         ("cli.column.stage", lambda row: session.word("stage", row["verdict"]["stage"])),
         ("cli.column.whose", lambda row: session.word("group", row["verdict"]["group"])),
-        ("cli.column.why", lambda row: session.cause(row["verdict"])),
+        ("cli.column.why", lambda row: _why(session, row["verdict"])),
         ("cli.column.action", lambda row: session.action(row["verdict"])),
         ("cli.column.last", lambda row: format_time(row["last_at"])),
         ("cli.column.newest", lambda row: row["newest"].get("workload") or row["newest"].get("refusal")),
