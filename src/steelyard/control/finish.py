@@ -152,9 +152,9 @@ def _keep_back(
         context.meter.quarantine(device_id, quantity, render("attempt", attempt.attempt_id), now)
         unit.insert(
             t.quarantine,
-            device_id=a.device_id,
+            device_id=device_id,
             attempt_id=attempt.attempt_id,
-            quantity=a.quantity,
+            quantity=quantity,
             reason="release-unconfirmed",
             t0=now,
             t1=None,
