@@ -16,7 +16,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.books import check_books
-from tests.support.server import PROGRAM, Server, environment, free_port, processes_of, running
+from tests.support.server import (
+    OPEN_DOCUMENTS,
+    PROGRAM,
+    Server,
+    environment,
+    free_port,
+    processes_of,
+    running,
+)
 
 LEAKS = ("Traceback", "sqlalchemy", "site-packages")
 AS_NOBODY = """
@@ -194,7 +202,7 @@ def fill(place: Path) -> None:
 )
 @pytest.mark.requirement("K8")
 def test_a_full_disk_refuses_new_work_and_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
-    with running(small_disk / "data") as server:
+    with running(small_disk / "data", OPEN_DOCUMENTS) as server:
         marks = tmp_path / "marks"
         before = [
             server.submit(
