@@ -74,6 +74,14 @@ def _summary(session: Session) -> None:
                 state=_reachable(cluster),
                 at=cluster["observed_at"],
             )
+            isolation = cluster.get("isolation")
+            if isolation is not None:
+                session.say(
+                    "cli.inventory.isolation",
+                    name=cluster["name"],
+                    mode=isolation["mode"],
+                    missing=", ".join(isolation["not_enforced"]) or "–",
+                )
         session.table(columns, classes)
 
     session.emit(found, draw)

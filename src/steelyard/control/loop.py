@@ -217,6 +217,8 @@ class ControlLoop:
             desk.reconciler.forget_cluster(seen.cluster)
         elif seen.inventory is not None:
             desk.inventory.found(seen.cluster, seen.inventory)
+        elif seen.capabilities is not None:
+            desk.sight.described(seen.cluster, seen.capabilities)
         for reply in seen.replies:
             desk.reconciler.reply(reply)
         for attempt_id, member_id, lines in seen.ends:

@@ -315,9 +315,20 @@ def clusters(connection: View, now: int) -> list[Json]:
                 "reachable": fresh if row["as_of"] is not None else None,
                 "observed_at": row["as_of"],
                 "owner": spec.get("owner"),
+                "isolation": told_isolation(row["leaf"]),
             }
         )
     return shown
+
+
+def told_isolation(leaf: bytes | None) -> Json | None:
+    """{mode, enforced, not_enforced, text} of a cluster, from the last leaf that speaks of it; None where its
+    engine tells of none."""
+    if leaf is None:
+        return None
+    detail = msgspec.json.decode(leaf).get("detail") or {}
+    found: Json | None = detail.get("isolation")
+    return found
 
 
 def device_page(connection: View, scope: Scope, device_id: int, now: int) -> Json:

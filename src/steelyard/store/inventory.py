@@ -24,8 +24,10 @@ def list_clusters(connection: Connection) -> list[Record]:
             t.declared.c.labels_json,
             t.observation.c.as_of,
             t.observation.c.reachable,
+            t.leaf.c.body.label("leaf"),  # the last that speaks of the cluster
         )
         .outerjoin(t.observation, t.observation.c.cluster == t.declared.c.name)
+        .outerjoin(t.leaf, t.leaf.c.seq == t.observation.c.head_seq)
         .where(t.declared.c.kind == "Cluster", t.declared.c.valid_to.is_(None))
         .order_by(t.declared.c.name)
     )
