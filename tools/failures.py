@@ -22,7 +22,7 @@ from tests.failures.cases import NONE, STAGES, Told, confusion
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("en", "zh")
-HEADS = {
+HEADS: dict[str, dict[str, str]] = {
     "en": {
         "rules": "rule | signal | stage | what it says | cause | who | what to do | trying again",
         "stage": "stage | who is asked first",
@@ -30,8 +30,6 @@ HEADS = {
         "truth": "truth ＼ told",
         "none": "no failure",
         "sum": "{count} induced: {right} right, {unknown} unknown, {wrong} wrong.",
-        "signal": {"refusal": "reason", "control": "control plane", "engine": "engine", "signal": "signal",
-                   "shell": "shell's exit code", "line": "line", "exit": "exit code"},
         "any": "any other",
     },
     "zh": {
@@ -41,10 +39,15 @@ HEADS = {
         "truth": "真相 ＼ 判定",
         "none": "不是失败",
         "sum": "共注入 {count} 个：判对 {right} 个，未知 {unknown} 个，判错 {wrong} 个。",
-        "signal": {"refusal": "拒绝原因", "control": "控制面", "engine": "引擎", "signal": "信号",
-                   "shell": "shell 退出码", "line": "日志行", "exit": "退出码"},
         "any": "其余",
     },
+}  # fmt: skip
+
+SIGNALS = {
+    "en": {"refusal": "reason", "control": "control plane", "engine": "engine", "signal": "signal",
+           "shell": "shell's exit code", "line": "line", "exit": "exit code"},
+    "zh": {"refusal": "拒绝原因", "control": "控制面", "engine": "引擎", "signal": "信号",
+           "shell": "shell 退出码", "line": "日志行", "exit": "退出码"},
 }  # fmt: skip
 
 
@@ -74,7 +77,7 @@ def _rule(rule: Rule, lang: str) -> tuple[str, ...]:
     sentence = f"verdict.{rule.code}"
     return (
         f"`{rule.id}`",
-        "; ".join(f"{HEADS[lang]['signal'][kind]}: {_values(kind, rule, lang)}" for kind in rule.when),
+        "; ".join(f"{SIGNALS[lang][kind]}: {_values(kind, rule, lang)}" for kind in rule.when),
         word("stage", rule.stage, lang),
         f"`{rule.code}`: {_plain(text(sentence, {'code': rule.code}, lang))}",
         word("group", rule.group, lang),

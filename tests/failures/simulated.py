@@ -105,14 +105,15 @@ class Bench:
     @staticmethod
     def _changes(case: Case) -> dict[str, Any]:
         two = {"requests": {"cpu": "1", "memory": "1Gi", "gpu": 2}}
-        return {
+        changes: dict[str, dict[str, Any]] = {
             "waits-for-capacity": {"role": two},
             "waits-for-quota": {"queue": "narrow"},
             "over-quota": {"namespace": "limited-dev", "role": two},
             "more-than-the-quota": {
                 "namespace": "limited-dev", "role": {"requests": {"cpu": "1", "gpu": 8}, "nodeLabels": {}},
             },
-        }.get(case.name, {})  # fmt: skip
+        }  # fmt: skip
+        return changes.get(case.name, {})
 
     def phase(self, case: Case) -> str:
         """Its phase."""

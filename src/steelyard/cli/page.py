@@ -60,7 +60,8 @@ def headline(session: Session, view: Mapping[str, Any], now: int) -> str:
 def is_failure(view: Mapping[str, Any]) -> bool:
     """Whether it ended by what has a verdict, and not because somebody asked for it."""
     verdict = view.get("verdict")
-    return bool(verdict) and view["outcome"] not in (None, "succeeded") and verdict.get("group") != "none"
+    over = verdict is not None and view["outcome"] not in (None, "succeeded")
+    return bool(over and verdict["group"] != "none")
 
 
 def draw_verdict(session: Session, verdict: Mapping[str, Any]) -> None:
