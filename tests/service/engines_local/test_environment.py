@@ -10,9 +10,11 @@ import pytest
 
 from steelyard.engines.local import environment, launch
 from steelyard.engines.local.engine import LocalEngine
+from steelyard.engines.local.isolation import BUBBLEWRAP, HOST, USER_ID, Confinement, Wish
+from steelyard.engines.local.surroundings import Surroundings
 from steelyard.engines.port import DeviceBinding
 from steelyard.model.resources import DeviceClass
-from tests.support.local_engine import attempt, member, wait_ended
+from tests.support.local_engine import attempt, end_everything, make_local_engine, member, wait_ended
 
 NPU = DeviceBinding("npu-999", DeviceClass.NPU, "ascend", "910B", 1000)
 GPU = DeviceBinding("GPU-7", DeviceClass.GPU, "nvidia", "A100", 1000)
@@ -82,3 +84,35 @@ def test_a_check_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Monk
     )
     assert found is not None
     assert (found.stage, found.code) == ("environment", "environment-timeout")
+
+
+@pytest.mark.parametrize("mode", [USER_ID, BUBBLEWRAP])
+def test_isolated_members_are_asked_in_their_own_surroundings(tmp_path: Path, mode: str) -> None:
+    engine = make_local_engine(tmp_path, isolation=Wish(mode))
+    try:
+        why = dict(engine.capabilities().isolation_modes).get(mode)
+        if why is not None:
+            pytest.skip(f"{mode}: {why}")
+        wanted = ("python:json", "bin:sh", "lib:libc.so.6")
+        engine.start([
+            attempt("at_1", member("mb_1", ("true",), requires=wanted)),
+            attempt("at_2", member("mb_2", ("true",), requires=("python:no_such_module",))),
+        ])  # fmt: skip
+        assert wait_ended(engine, "mb_1").exit_code == 0
+        assert wait_ended(engine, "mb_2").failure == "module-missing"
+    finally:
+        end_everything(engine)
+
+
+def test_a_device_file_is_looked_at_as_the_projects_user(tmp_path: Path) -> None:
+    path = tmp_path / "device"
+    path.touch()
+    group = path.stat().st_gid
+    around = Confinement(USER_ID, HOST, 54_321, Surroundings(()), str(tmp_path), True, (group,))
+    found = []
+    for mode, groups in ((0o600, (group,)), (0o660, (group,)), (0o660, ()), (0o666, ())):
+        path.chmod(mode)
+        device = {"class": "gpu", "files": [str(path)]}
+        failure = environment._check_devices([device], around._replace(groups=groups))
+        found.append(None if failure is None else failure.code)
+    assert found == ["device-not-accessible", None, "device-not-accessible", None]

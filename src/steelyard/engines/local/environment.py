@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from steelyard.engines.local import enclosure, launch, programs, requires
 from steelyard.engines.local.files import is_real_folder, make_below, read_json
+from steelyard.engines.local.isolation import Confinement
 from steelyard.engines.local.paths import Layout, is_id
 
 LANG = "C.UTF-8"
@@ -119,7 +120,7 @@ def check(member: dict[str, Any], program: launch.Program) -> Failure | None:
         return Failure("image", "image-runtime-missing", member["image"][:200])
     if not os.path.isdir(program.folder):
         return Failure("environment", "working-directory-missing", program.folder[:200])
-    failure = _check_devices(member.get("devices", []))
+    failure = _check_devices(member.get("devices", []), program.confinement)
     if failure is not None:
         return failure
     modules = []
@@ -145,12 +146,21 @@ def _unreadable(text: str) -> Failure:
     return Failure("environment", code, text.partition(":")[2][:200] or text[:200])
 
 
-def _check_devices(devices: list[dict[str, Any]]) -> Failure | None:
-    """Each file by which a bound device is spoken to is there, and may be opened by who runs here."""
+def _may_open(path: str, confinement: Confinement | None) -> bool:
+    """Whether the member may read and write a file of the machine: as its project's user, if it has one."""
+    if confinement is None or confinement.user is None:
+        return os.access(path, os.R_OK | os.W_OK)
+    status = os.stat(path)
+    shift = 6 if status.st_uid == confinement.user else 3 if status.st_gid in confinement.groups else 0
+    return status.st_mode >> shift & 6 == 6
+
+
+def _check_devices(devices: list[dict[str, Any]], confinement: Confinement | None) -> Failure | None:
+    """Each file by which a bound device is spoken to is there, and may be opened by the member's user."""
     for path in [path for device in devices for path in device.get("files", ())]:
         if not os.path.exists(path):
             return Failure("environment", "device-file-missing", path[:200])
-        if not os.access(path, os.R_OK | os.W_OK):
+        if not _may_open(path, confinement):
             return Failure("environment", "device-not-accessible", path[:200])
     return None
 
@@ -224,6 +234,8 @@ def _run(program: launch.Program, seconds: float) -> str | None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(gated.pid, signal.SIGKILL)
         os.waitpid(gated.pid, 0)
+        if gated.status is not None:
+            os.close(gated.status)
     return None if text is None else text.decode("utf-8", "replace")
 
 
