@@ -64,7 +64,7 @@ def test_what_is_metered_is_charged_and_holds_capacity() -> None:
 @pytest.mark.requirement("F10")
 def test_the_ways_to_end_are_told_apart() -> None:
     assert {outcome.value for outcome in Outcome} == {
-        "succeeded", "failed", "cancelled", "withdrawn", "timed-out", "preempted", "lost",
+        "succeeded", "failed", "cancelled", "withdrawn", "timed-out", "preempted", "lost", "reclaimed",
     }  # fmt: skip
     assert set(Outcome) - RETRIED == {Outcome.SUCCEEDED, Outcome.PREEMPTED}
 

@@ -30,6 +30,9 @@ def draw(session: Session, view: Mapping[str, Any]) -> None:
     session.line()
     _facts(session, view)
     draw_group(session, view)
+    use, limit = view.get("use"), (view.get("spec") or {}).get("idle_limit")
+    if use and limit:
+        session.say("cli.show.idle", idle=use["idle_for"], limit=limit["after"])
     first = view["reasons"][0]["code"] if view.get("reasons") else None
     waits_for = WAIT_SLICE.get(first) if first is not None else None
     for attempt in view["attempts"]:
@@ -158,6 +161,8 @@ def _member(session: Session, member: Mapping[str, Any]) -> None:
         parts.append(session.text("cli.show.signal", signal=member["exit_signal"]))
     if member.get("endpoint"):
         parts.append(member["endpoint"])
+    if member.get("limits"):
+        parts.append(session.text("cli.show.limits", limits=member["limits"]))
     session.line("  " + " · ".join(one_line(part) for part in parts))
     for device in member["devices"]:
         held = amounts(session, {device["class"]: device["quantity"]})

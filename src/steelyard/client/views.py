@@ -113,6 +113,7 @@ class WorkloadView(WorkloadRow):
     submitter: str
     ahead: int | None
     group_members: list[Json]
+    use: Json | None
 
 
 class ApplyResult(TypedDict):

@@ -24,6 +24,7 @@ from steelyard.engines.port import (
     Fenced,
     Observation,
     ReleaseProbe,
+    Sample,
     StartReply,
 )
 from steelyard.model.resources import FoundNode
@@ -37,6 +38,7 @@ BUSY_POLL = 0.02  # seconds between observations while something starts, stops o
 QUIET_POLL = 0.25  # while things only run
 IDLE_POLL = 2.0  # while nothing of ours is there
 INVENTORY_EVERY = 5.0
+SAMPLE_EVERY = 2.0
 #: Attempts in one call of an engine: what a call costs by itself (a look at every process of a machine, a
 #: message to a runner) is paid once for all of them, and observations come in between.
 BATCH = 200
@@ -99,6 +101,7 @@ class Seen:
     fences: tuple[Fenced, ...] = ()
     ends: tuple[tuple[str, str, tuple[Line, ...]], ...] = ()  # (attempt, member, what its log says)
     inventory: tuple[FoundNode, ...] | None = None
+    samples: tuple[Sample, ...] | None = None
     capabilities: Capabilities | None = None
     failed: str | None = None  # what could not be done; the cluster was not reached
 
@@ -118,6 +121,8 @@ class Agent:
         self.poll = IDLE_POLL
         self._cursor: str | None = None
         self._next_inventory = 0.0
+        self.sampling = False  # somebody wants to know what is used
+        self._next_sample = 0.0
         self._described = False
         self._failing = False
         self._thread: threading.Thread | None = None
@@ -162,6 +167,8 @@ class Agent:
         self._observe()
         if self._clock() >= self._next_inventory:
             self._inventory()
+        if self.sampling and self._clock() >= self._next_sample:
+            self._sample()
 
     def _run(self) -> None:
         while not self._closed:
@@ -250,6 +257,17 @@ class Agent:
             return
         self._next_inventory = self._clock() + INVENTORY_EVERY
         self._report(Seen(self.cluster, inventory=nodes))
+
+    def _sample(self) -> None:
+        """What can't be measured now is missing, which says nothing about the cluster."""
+        self._next_sample = self._clock() + SAMPLE_EVERY
+        try:
+            samples = self.engine.sample()
+        except Exception:
+            # an engine's call, as above
+            log.warning("engine-not-sampled", cluster=self.cluster, exc_info=True)
+            return
+        self._report(Seen(self.cluster, samples=samples))
 
     def _unreachable(self, error: BaseException) -> None:
         self._cursor = None

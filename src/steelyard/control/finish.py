@@ -31,6 +31,7 @@ _STOPPED = {
     "cancelled": Outcome.CANCELLED,
     "preempted": Outcome.PREEMPTED,
     "time-limit": Outcome.TIMED_OUT,
+    "idle": Outcome.RECLAIMED,
     "member-failed": Outcome.FAILED,
     "start-timeout": Outcome.FAILED,
 }

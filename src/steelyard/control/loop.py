@@ -17,6 +17,7 @@ import structlog
 from steelyard.control.agents import Agent, Seen, drain
 from steelyard.control.context import Context
 from steelyard.control.follow import Follower
+from steelyard.control.idle import Idleness
 from steelyard.control.inventory import Inventory
 from steelyard.control.lease import Lease
 from steelyard.control.metering import Causes
@@ -70,6 +71,7 @@ class Desk:
         self.waiting = Waiting(self.context)
         self.scheduler = Scheduler(self.context, self.waiting)
         self.reconciler = Reconciler(self.context, self.waiting)
+        self.idleness = Idleness(self.context)
         self.inventory = Inventory(self.context)
         self.releaser = Releaser(self.context, self.inventory)
         self.sight = Sight(self.context)
@@ -191,6 +193,7 @@ class ControlLoop:
         if time.monotonic() >= self._next_timers or self._inline:
             self._next_timers = time.monotonic() + TIMERS_EVERY
             desk.reconciler.timers()
+            desk.idleness.run()
         more = desk.releaser.run() or more
         due = desk.scheduler.next_at is not None and desk.scheduler.next_at <= context.store.now()
         if context.changed or due or desk.scheduler.more:
@@ -219,6 +222,8 @@ class ControlLoop:
             desk.inventory.found(seen.cluster, seen.inventory)
         elif seen.capabilities is not None:
             desk.sight.described(seen.cluster, seen.capabilities)
+        elif seen.samples is not None:
+            desk.idleness.take(seen.samples)
         for reply in seen.replies:
             desk.reconciler.reply(reply)
         for attempt_id, member_id, lines in seen.ends:
@@ -272,7 +277,9 @@ class ControlLoop:
             busy |= attempt.clusters
         for attempt in state.in_phase(Phase.RUNNING):
             quiet |= attempt.clusters
+        sampled = desk.idleness.clusters()
         for name, agent in self.agents.items():
+            agent.sampling = name in sampled
             agent.set_poll(name in busy, name in quiet)
 
     def _idle_wait(self) -> float:

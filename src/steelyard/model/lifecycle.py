@@ -46,6 +46,7 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed-out"
     PREEMPTED = "preempted"
     LOST = "lost"
+    RECLAIMED = "reclaimed"  # it used too little for too long
 
 
 #: Outcomes after which the workload goes on with its next attempt and stays live.

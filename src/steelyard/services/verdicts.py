@@ -36,6 +36,7 @@ _CONTROL = {
     Outcome.WITHDRAWN: "withdrawn",
     Outcome.PREEMPTED: "preempted",
     Outcome.TIMED_OUT: "time-limit",
+    Outcome.RECLAIMED: "idle-limit",
 }
 
 

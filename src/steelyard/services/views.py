@@ -120,7 +120,14 @@ def workload_view(connection: View, scope: Scope, row: Record, history: OrgHisto
         "cancel_reason": row["cancel_reason"],
         "ahead": ahead,
         "group_members": groups.member_views(connection, row),
+        "use": _use(connection, row),
     }
+
+
+def _use(connection: View, row: Record) -> Json | None:
+    """What was measured of its current attempt, where somebody had to know; null in it is not known."""
+    use = repository.use_of(connection, row["attempt_id"])
+    return None if use is None else {name: value for name, value in use.items() if name != "attempt_id"}
 
 
 def attempt_views(connection: View, scope: Scope, attempts: list[Record], now: int) -> list[Json]:
@@ -195,6 +202,7 @@ def _member(member: Record, allocations: list[Record]) -> Json:
         "exit_signal": member["exit_signal"],
         "failure": member["failure"],
         "endpoint": member["endpoint"],
+        "limits": member["limits"],
         "devices": [
             {
                 "device": None if item["device_id"] is None else render("device", item["device_id"]),

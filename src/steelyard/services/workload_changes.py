@@ -21,7 +21,7 @@ from steelyard.store.statements import Row
 from steelyard.store.unit import Unit
 
 #: Outcomes after which the owner may ask for another attempt.
-RETRIED = frozenset({Outcome.FAILED, Outcome.LOST, Outcome.TIMED_OUT, Outcome.CANCELLED, Outcome.WITHDRAWN})
+RETRIED = frozenset(Outcome) - {Outcome.SUCCEEDED, Outcome.PREEMPTED}
 #: Phases which a workload leaves without anything to stop.
 WITHDRAWN_FROM = frozenset({Phase.HELD, Phase.QUEUED})
 

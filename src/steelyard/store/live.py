@@ -126,6 +126,14 @@ def holds(connection: Connection) -> Sequence[LiveRow]:
     return connection.execute(select(t.hold).order_by(t.hold.c.attempt_id)).all()
 
 
+def uses(connection: Connection) -> Sequence[LiveRow]:
+    """What is known of the use of attempts that are live."""
+    u, a, w = t.use.c, t.attempt.c, t.workload.c
+    current = and_(a.workload_id == w.id, a.number == w.attempt)
+    live = select(a.id).select_from(t.workload.join(t.attempt, current)).where(LIVE_ROWS)
+    return connection.execute(select(t.use).where(u.attempt_id.in_(live))).all()
+
+
 def observations(connection: Connection) -> Sequence[LiveRow]:
     """When each cluster was last observed."""
     return connection.execute(select(t.observation).order_by(t.observation.c.cluster)).all()

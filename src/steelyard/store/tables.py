@@ -410,6 +410,16 @@ workload_group = Table(  # replicas of a service, or tasks of an array: what is 
     _int("next_index", False),
     _int("stopped_at"),
 )
+use = Table(  # of attempts that have an idle limit, by the newest samples; null: not known
+    "attempt_use",
+    metadata,
+    _id("attempt_id"),
+    _int("sampled_at"),
+    _int("idle_for", False),
+    _int("known", False),
+    _int("cpu"),
+    _int("device"),
+)
 role = Table(
     "role",
     metadata,
@@ -478,6 +488,7 @@ member = Table(
     _int("exit_signal"),
     _str("failure"),
     _str("endpoint"),
+    _str("limits"),
     Index("member_attempt", "attempt_id"),
 )
 allocation = Table(

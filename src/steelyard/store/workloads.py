@@ -221,6 +221,12 @@ def receipts_of(connection: Connection, attempt_ids: Collection[int]) -> dict[in
     return found
 
 
+def use_of(connection: Connection, attempt_id: int) -> Record | None:
+    """What was measured of an attempt that has an idle limit."""
+    row = connection.execute(select(t.use).where(t.use.c.attempt_id == attempt_id)).first()
+    return None if row is None else record(row)
+
+
 def evictions_of(connection: Connection, workload_id: int) -> list[Record]:
     """Evictions that this workload's attempts met."""
     query = select(t.eviction).where(t.eviction.c.workload_id == workload_id).order_by(t.eviction.c.at)

@@ -18,6 +18,7 @@ GLYPHS: Mapping[str, str] = {
     "withdrawn": "□",
     "preempted": "↻",
     "timed-out": "T",
+    "reclaimed": "I",
     "lost": "?",
 }
 
