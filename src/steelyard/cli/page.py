@@ -63,8 +63,9 @@ def headline(session: Session, view: Mapping[str, Any], now: int) -> str:
 def is_failure(view: Mapping[str, Any]) -> bool:
     """Whether it ended by what has a verdict, and not because somebody asked for it."""
     verdict = view.get("verdict")
-    over = verdict is not None and view["outcome"] not in (None, "succeeded")
-    return bool(over and verdict["group"] != "none")
+    if verdict is None or view["outcome"] in (None, "succeeded"):
+        return False
+    return bool(verdict["group"] != "none")
 
 
 def draw_verdict(session: Session, verdict: Mapping[str, Any]) -> None:
