@@ -48,6 +48,19 @@ PAGES = (
     "/workloads/{finished}",
     "/submit",
     "/password",
+    "/inventory",
+    "/inventory?class=gpu&state=held",
+    "/nodes/{node}",
+    "/devices/{device}",
+    "/queues",
+    "/refusals",
+    "/usage?span=today",
+    "/usage?span=week&by=kind",
+    "/evidence",
+    "/evidence/leaves",
+    "/evidence/leaves?stream=project/one",
+    "/evidence/leaves/1000",
+    "/evidence/streams",
 )
 BULK = 500
 LONG = 300.0  # seconds that the house may take to come to rest

@@ -1,6 +1,6 @@
 """Every page that is looked at: in both languages, light and dark, narrow and wide. New pages join here.
 
-`{name}` in an address is replaced by the id of the workload of that name in tests/support/console_world.py.
+`{name}` in an address is replaced by the id of that name in tests/support/console_world.py.
 """
 
 from __future__ import annotations
@@ -19,9 +19,25 @@ PAGES: dict[str, str] = {
     "confirm": "/workloads/{train-resnet}/cancel",
     "submit": "/submit?start=training",
     "submit-like": "/submit?like={train-resnet}",
+    "inventory": "/inventory",
+    "inventory-narrowed": "/inventory?class=gpu&state=held&pool=accelerators",
+    "inventory-nothing": "/inventory?state=unknown",
+    "node": "/nodes/{node}",
+    "device": "/devices/{gpu}",
+    "device-shared": "/devices/{cpu}",
+    "queues": "/queues",
+    "refusals": "/refusals",
+    "usage": "/usage?span=today",
+    "usage-by-kind": "/usage?span=all&by=kind",
+    "usage-no-window": "/usage?span=custom&from=2000-01-02T00:00&to=2000-01-01T00:00",
+    "evidence": "/evidence",
+    "leaves": "/evidence/leaves",
+    "stream": "/evidence/leaves?stream=object/workload/{out-of-memory}",
+    "streams": "/evidence/streams",
+    "leaf": "/evidence/leaves/30",
     "password": "/password",
     "not-found": "/nowhere",
 }
 #: Pages for people who are not signed in.
 OPEN: dict[str, str] = {"sign-in": "/sign-in"}
-STATUS: dict[str, int] = {"not-found": 404}
+STATUS: dict[str, int] = {"not-found": 404, "usage-no-window": 422}

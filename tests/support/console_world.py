@@ -12,7 +12,7 @@ GPU = {"cpu": "1", "memory": "4Gi", "gpu": 1}
 
 
 class World:
-    """The server, and the ids of its workloads by name."""
+    """The server, and ids by name: of its workloads, and of what `find_devices` finds."""
 
     def __init__(self, folder: Path) -> None:
         self.server = Server(folder / "data").start()
@@ -41,7 +41,29 @@ class World:
         self.submit("wants-the-pool", expect={"run": "1s"}, requests={**GPU, "gpu": 4}, count=2)
         self.submit("wants-quota", namespace="translate-dev", requests={**GPU, "gpu": 2})
         server.wait_for(lambda: self.view("wants-the-pool")["reasons"])
+        self.refused("greedy", {**GPU, "gpu": 3})
+        self.find_devices()
         return self
+
+    def refused(self, name: str, requests: dict[str, Any]) -> None:
+        """Ask for more than the quota of a namespace allows."""
+        role = {"name": "main", "command": ["train"], "requests": requests}
+        document = {
+            "kind": "Workload",
+            "metadata": {"name": name, "namespace": "translate-dev"},
+            "spec": {"kind": "training", "roles": [role]},
+        }
+        answer = self.server.client.post("/v1/workloads", json=document)
+        assert answer.status_code == 422, answer.text
+
+    def find_devices(self) -> None:
+        """Ids of a `node` in use, and on it of a `gpu` and of its `cpu`."""
+        nodes = self.server.get("/v1/inventory")["items"]
+        held = (device for node in nodes for device in node["devices"] if device["holders"])
+        gpu = next(device for device in held if device["class"] == "gpu")
+        node = next(node for node in nodes if node["name"] == gpu["node"])
+        cpu = next(device for device in node["devices"] if device["class"] == "cpu")
+        self.ids |= {"node": node["id"], "gpu": gpu["id"], "cpu": cpu["id"]}
 
     def submit(self, name: str, namespace: str = "detect-dev", **fields: Any) -> str:
         """Submit a one-role workload; its id."""
