@@ -117,7 +117,8 @@ def wrong(call: str) -> str | None:
         words = words[: words.index("--")]
     options = [word.partition("=")[0] for word in words if word.startswith("-") and word != "-"]
     names = [word for word in words if not word.startswith("-")]
-    command = " ".join(names[:2]) if names and names[0] in table.GROUPS else " ".join(names[:1])
+    both = " ".join(names[:2])  # a command may be the first word of others, too
+    command = both if names and (names[0] in table.GROUPS or both in table.COMMANDS) else " ".join(names[:1])
     page = help_of(command)
     if page is None:
         return f"no command {command!r}"
