@@ -17,7 +17,7 @@ from steelyard.store.unit import Unit
 log = structlog.get_logger(__name__)
 
 NAME = "control"
-TTL = 10 * SECOND
+TTL = 8 * SECOND  # another server takes over within 10: it looks every second
 RENEWALS = 3  # in one TTL
 
 
