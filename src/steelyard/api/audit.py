@@ -90,5 +90,6 @@ async def bundle(who: PrincipalDep, services: ServicesDep, body: WindowBody | No
 
 
 def _archive(services: Services, who: Principal, asked: WindowBody) -> BinaryIO:
-    files = export_bundle(services.store, who, services.signer, asked.start, asked.end)
-    return spooled_tar(files)
+    beside = services.extra.get("folder")
+    files = export_bundle(services.store, who, services.signer, asked.start, asked.end, beside=beside)
+    return spooled_tar(files, beside)

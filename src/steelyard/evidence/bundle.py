@@ -148,7 +148,7 @@ def sign_off(
 
 def audit_files(
     *,
-    leaf_bodies: Sequence[bytes],
+    leaf_bodies: Sequence[bytes] | None,
     start_note: str,
     end_note: str,
     sizes: tuple[int, int],
@@ -159,15 +159,16 @@ def audit_files(
     heads_seq: int | None = None,
     proofs: Mapping[int, Sequence[bytes]] | None = None,
 ) -> dict[str, bytes]:
-    """The files of audit/ by path.
+    """The files of audit/ by path. `leaf_bodies` None: the caller writes that file itself, a line a leaf.
 
     `complete`: the leaves are all of 0 … end. Otherwise `heads` are those of the stream-heads leaf with seq
     `heads_seq`, which is among the leaves like all leaves of these streams before it (and the leaves of the
     log's key), and `proofs` has the inclusion proof of every leaf by its seq. `sizes` are those of the start
     and end checkpoints, `consistency` the proof between them.
     """
-    files = {
-        verify.LEAVES: b"".join(body + b"\n" for body in leaf_bodies),
+    leaves = None if leaf_bodies is None else b"".join(body + b"\n" for body in leaf_bodies)
+    files = {} if leaves is None else {verify.LEAVES: leaves}
+    files |= {
         verify.START: start_note.encode(),
         verify.END: end_note.encode(),
         verify.POLICY: policy.encode(),

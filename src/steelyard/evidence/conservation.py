@@ -66,19 +66,22 @@ def check_shares(window: Window, shares: Iterable[Row], capacity: Iterable[Row])
     `shares` are allocations or holding segments.
     """
     result = CheckResult("CK3")
-    capacities = by_device(capacity)
-    for device_id, rows in sorted(by_device(shares).items()):
+    capacities, groups = by_device(capacity), dict[int, list[tuple[tuple[int, int] | None, int, bool]]]()
+    for share in shares:  # little of each is kept: there are many
+        if share["device_id"] is not None:
+            sole = share["share_kind"] == ShareKind.EXCLUSIVE and share["device_class"] not in _SHARED_CLASSES
+            kept = (cut(share, window), share["quantity"], sole)
+            groups.setdefault(share["device_id"], []).append(kept)
+    for device_id, pieces in sorted(groups.items()):
         free: dict[int, int] = defaultdict(int)
         holders: dict[int, int] = defaultdict(int)
         exclusive: dict[int, int] = defaultdict(int)
         for row in capacities.get(device_id, ()):
             _step(free, cut(row, window), row["capacity"])
-        for row in rows:
-            span = cut(row, window)
+        for span, quantity, sole in pieces:
             result.checked += 1
-            _step(free, span, -row["quantity"])
+            _step(free, span, -quantity)
             _step(holders, span, 1)
-            sole = row["share_kind"] == ShareKind.EXCLUSIVE and row["device_class"] not in _SHARED_CLASSES
             _step(exclusive, span, 1 if sole else 0)
         for t0, t1, left in levels(free):
             if left < 0:

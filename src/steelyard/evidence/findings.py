@@ -39,8 +39,12 @@ class CheckResult:
 
 def cut(row: Row, window: Window) -> Span | None:
     """The row's interval within the window; an open one (t1 null) ends with it. None: nothing of it."""
-    end = row["t1"]
-    t0 = max(row["t0"], window[0])
+    return cut_times(row["t0"], row["t1"], window)
+
+
+def cut_times(begin: int, end: int | None, window: Window) -> Span | None:
+    """The same of an interval."""
+    t0 = max(begin, window[0])
     t1 = window[1] if end is None else min(end, window[1])
     return (t0, t1) if t0 < t1 else None
 

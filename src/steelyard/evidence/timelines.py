@@ -9,12 +9,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from steelyard.evidence.findings import CheckResult, Row, Window, cut, holes
+from steelyard.evidence.findings import CheckResult, Row, Window, cut_times, holes
 from steelyard.model.lifecycle import HOLDING_PHASES, STAGE_TIMES, Outcome, Phase
 
 Key: TypeAlias = tuple[str, str]  # (node, subject)
+Piece = TypeVar("Piece")
+
+
+class _Charge(NamedTuple):
+    """A row of what was charged, small: there are many."""
+
+    key: Key
+    quantity: int
+    t0: int
+    t1: int | None
+    version: int
 
 
 def check_tiling(
@@ -26,11 +37,12 @@ def check_tiling(
     at the submit and have no gap.
     """
     result = CheckResult("CK6")
-    waited, held = _by_attempt(waits), _by_attempt(holding)
+    waited = _by_attempt((row["attempt_id"], (row["t0"], row["t1"])) for row in waits)
+    held = _by_attempt((row["attempt_id"], (row["t0"], row["t1"], row["state"])) for row in holding)
     for attempt in attempts:
         result.checked += 1
         _check_order(result, attempt)
-        slices = [(row["t0"], row["t1"]) for row in waited.get(attempt["id"], ())]
+        slices = waited.get(attempt["id"], [])
         placed, confirmed = attempt["placed"], attempt["release_confirmed"]
         end = placed if placed is not None else confirmed
         if end is None:
@@ -43,10 +55,11 @@ def check_tiling(
     return result
 
 
-def _by_attempt(rows: Iterable[Row]) -> dict[int, list[Row]]:
-    groups: dict[int, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row["attempt_id"], []).append(row)
+def _by_attempt(pairs: Iterable[tuple[int, Piece]]) -> dict[int, list[Piece]]:
+    """Little of each row is kept: there are many."""
+    groups: dict[int, list[Piece]] = {}
+    for attempt_id, piece in pairs:
+        groups.setdefault(attempt_id, []).append(piece)
     return groups
 
 
@@ -61,9 +74,11 @@ def _check_order(result: CheckResult, attempt: Row) -> None:
         before, at = name, time
 
 
-def _check_states(result: CheckResult, attempt_id: int, rows: Sequence[Row], whole: Window) -> None:
+def _check_states(
+    result: CheckResult, attempt_id: int, rows: Sequence[tuple[int, int, str]], whole: Window
+) -> None:
     """All allocations of an attempt are in one state at a time; one that ended early may be missing."""
-    tiles = sorted({(row["t0"], row["t1"], row["state"]) for row in rows})
+    tiles = sorted(set(rows))
     at, state = whole[0], ""
     for t0, t1, name in tiles:
         if t0 > at:
@@ -208,10 +223,12 @@ def check_quota(
     places whose victims still stop, too.
     """
     result = CheckResult("CK9")
-    by_tree: dict[str, list[Row]] = defaultdict(list)
-    waiting = list(kept)
+    by_tree: dict[str, list[_Charge]] = defaultdict(list)
+    waiting, keys = list(kept), dict[Key, Key]()
     for row in charges:
-        by_tree[row["tree"]].append(row)
+        key = keys.setdefault((row["node"], row["subject"]), (row["node"], row["subject"]))
+        charged = _Charge(key, row["quantity"], row["t0"], row["t1"], row["version"])
+        by_tree[row["tree"]].append(charged)
         result.checked += 1
     trees: dict[str, list[Epoch]] = defaultdict(list)
     for epoch in sorted(epochs, key=lambda item: item.t0):
@@ -235,23 +252,22 @@ class _Replay:
         self.usage: dict[Key, int] = {}
         self.admitted: set[Key] = set()  # above the ceiling since a limit changed
 
-    def run(self, epoch: Epoch, charges: Sequence[Row]) -> None:
+    def run(self, epoch: Epoch, charges: Sequence[_Charge]) -> None:
         window = (epoch.t0, epoch.t1)
         changes: dict[int, dict[Key, int]] = defaultdict(lambda: defaultdict(int))
         standing: dict[Key, int] = defaultdict(int)
         informed: dict[int, bool] = defaultdict(bool)  # instants at which the epoch's policy placed something
         for row in charges:
-            span = cut(row, window)
+            span = cut_times(row.t0, row.t1, window)
             if span is None:
                 continue
-            key = (row["node"], row["subject"])
-            if row["t0"] < epoch.t0:
-                standing[key] += row["quantity"]
+            if row.t0 < epoch.t0:
+                standing[row.key] += row.quantity
             else:
-                changes[span[0]][key] += row["quantity"]
-                informed[span[0]] |= row["version"] >= epoch.version
-            if row["t1"] is not None and row["t1"] < epoch.t1:
-                changes[row["t1"]][key] -= row["quantity"]
+                changes[span[0]][row.key] += row.quantity
+                informed[span[0]] |= row.version >= epoch.version
+            if row.t1 is not None and row.t1 < epoch.t1:
+                changes[row.t1][row.key] -= row.quantity
         self.usage = {}
         self._apply(epoch, standing)
         self.admitted = {key for key in self.usage if self._over(epoch, key)}

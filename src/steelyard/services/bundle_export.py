@@ -6,16 +6,16 @@ then the rows are read. What the bundle says of usage may be younger than its lo
 
 from __future__ import annotations
 
-import io
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import msgspec
 
 from steelyard import __version__
-from steelyard.evidence.bundle import assemble_bundle, audit_files
+from steelyard.evidence.bundle import audit_files, seal, verifier_files
 from steelyard.evidence.checkpoint import (
     Checkpoint,
     parse_checkpoint,
@@ -27,6 +27,7 @@ from steelyard.evidence.checkpoint import (
 from steelyard.evidence.keys import Signer
 from steelyard.evidence.leaf import Head, pinned_heads_draft
 from steelyard.evidence.merkle import EMPTY_ROOT, consistency_proof, inclusion_proof
+from steelyard.evidence.verify import LEAVES
 from steelyard.identity.actor import actor_of
 from steelyard.identity.authorise import authorise
 from steelyard.model.errors import InvalidError, UnavailableError
@@ -40,6 +41,7 @@ from steelyard.services.bundle_files import (
     uncovered,
     usage_files,
 )
+from steelyard.services.bundle_folder import BundleFolder, Pieces
 from steelyard.services.checks import check_books, open_books
 from steelyard.services.log_check import check_log
 from steelyard.services.usage import report_in, usage_window
@@ -62,8 +64,10 @@ def export_bundle(
     start: int | None = None,
     end: int | None = None,
     extra: Mapping[str, bytes] | None = None,
-) -> dict[str, bytes]:
-    """All files by path. `extra` files are listed and signed like the others.
+    beside: Path | None = None,
+) -> BundleFolder:
+    """All files by path, on disk in a temporary folder within `beside`. `extra` files are listed and signed
+    like the others.
 
     Raises UnavailableError `log-key-elsewhere`, InvalidError `window-invalid`.
     """
@@ -72,24 +76,23 @@ def export_bundle(
     note = checkpoint(store, signer, "export")
     if note is None:
         raise UnavailableError("log-key-elsewhere")
+    files = BundleFolder(beside)
     with store.read() as view:
         now = store.now()
         window = usage_window(view, start, end, now)
         if window[0] >= window[1]:
             raise InvalidError("window-invalid", start=window[0], end=window[1])
-        books = open_books(view, now, whole=True)
+        books = open_books(view, now)
         checks = [*check_books(view, books), *check_log(view)]
         usage = report_in(view, Scope.system(), window, REPORT_COLUMNS)
         devices = repository.all_devices(view)
         audit, logged = _audit(view, signer, note, window[0], heads_seq)
-        files = {
-            **audit,
-            **usage_files(view, books, window, checks, usage),
-            **inventory_files(view, books, window),
-            "pending.json": dump(pending(devices, witnessed=False)),
-            "uncovered.json": dump(uncovered(books)),
-            **(extra or {}),
-        }
+        files.put(audit)
+        files.put(usage_files(view, books, window, checks, usage))
+        files.put(inventory_files(view, books, window))
+        files.put({"pending.json": dump(pending(devices, witnessed=False))})
+        files.put({"uncovered.json": dump(uncovered(books))})
+    files.put({**(extra or {}), **verifier_files()})
     predicate: Json = {
         "v": 1,
         "adapter": "steelyard",
@@ -100,7 +103,8 @@ def export_bundle(
         "simulated": any(bool(device["simulated"]) for device in devices),
         "verdicts_digest": None,
     }
-    return assemble_bundle(files, predicate, signer)
+    files.put(seal(files.described(), predicate, signer))
+    return files
 
 
 def _pin_heads(store: Store, principal: Principal, signer: LogKey) -> int:
@@ -116,14 +120,15 @@ def _pin_heads(store: Store, principal: Principal, signer: LogKey) -> int:
 
 def _audit(
     view: View, signer: Signer, note: str, start: int, heads_seq: int
-) -> tuple[dict[str, bytes], Json]:
+) -> tuple[dict[str, Pieces], Json]:
     head = parse_checkpoint(parse_note(note).body)
     first, start_note = _start(view, signer, head, start)
     reader = tile_reader(view)
     named = [*repository.leaf_seqs(view, kind="refusal", limit=NAMED_PROOFS)]
     named += repository.leaf_seqs(view, action="workload.finish", limit=NAMED_PROOFS)
-    files = audit_files(
-        leaf_bodies=list(bodies(view, 0, head.size)),
+    files: dict[str, Pieces] = {LEAVES: (body + b"\n" for body in bodies(view, 0, head.size))}
+    files |= audit_files(
+        leaf_bodies=None,
         start_note=start_note,
         end_note=note,
         sizes=(first, head.size),
@@ -168,18 +173,20 @@ def _pinned(view: View, seq: int) -> dict[str, Head]:
     }
 
 
-def write_tar(files: Mapping[str, bytes], out: BinaryIO) -> None:
+def write_tar(files: BundleFolder, out: BinaryIO) -> None:
     """A plain tar, the same bytes for the same files."""
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for path in sorted(files):
             entry = tarfile.TarInfo(path)
-            entry.size, entry.mode = len(files[path]), 0o644
-            archive.addfile(entry, io.BytesIO(files[path]))
+            entry.size, entry.mode = files.size(path), 0o644
+            with files.open(path) as content:
+                archive.addfile(entry, content)
 
 
-def spooled_tar(files: Mapping[str, bytes]) -> BinaryIO:
-    """The tar, at its beginning; a large one lies on disk, so that the files need not stay in memory."""
-    spool = cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))  # noqa: SIM115  (closed by its reader)
+def spooled_tar(files: BundleFolder, beside: Path | None = None) -> BinaryIO:
+    """The tar, at its beginning; a large one lies on disk, within `beside`."""
+    place = None if beside is None else str(beside)
+    spool = cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, dir=place))  # noqa: SIM115  (closed by its reader)
     try:
         write_tar(files, spool)
         spool.seek(0)

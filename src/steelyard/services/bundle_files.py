@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from msgspec.json import decode
@@ -17,6 +18,7 @@ from steelyard.evidence.canonical import encode_trusted
 from steelyard.evidence.findings import CheckResult, cut
 from steelyard.model.ids import render
 from steelyard.services.bundle_dictionary import DICTIONARY
+from steelyard.services.bundle_folder import Pieces
 from steelyard.services.checks import Books, result_view
 from steelyard.store import audit as repository
 from steelyard.store import usage as usage_rows
@@ -25,6 +27,7 @@ from steelyard.store.scoped import Record
 
 Json = dict[str, Any]
 Window = tuple[int, int]
+_TOGETHER = 500
 REPORT_COLUMNS = ("project", "team", "kind", "class", "pool", "environment", "namespace", "cluster")
 
 
@@ -33,15 +36,23 @@ def dump(value: Any) -> bytes:
     return encode_trusted(value) + b"\n"
 
 
-def lines(rows: Iterable[Any]) -> bytes:
-    """A JSON object on each line."""
-    return b"".join(encode_trusted(row) + b"\n" for row in rows)
+def lines(rows: Iterable[Any]) -> Iterator[bytes]:
+    """A JSON object on each line, some lines at a time."""
+    for group in batched(rows):
+        yield b"".join(encode_trusted(row) + b"\n" for row in group)
+
+
+def batched(rows: Iterable[Any]) -> Iterator[list[Any]]:
+    """Some rows at a time."""
+    left = iter(rows)
+    while group := list(islice(left, _TOGETHER)):
+        yield group
 
 
 # --- usage/ ----------------------------------------------------------------------------------------
 def usage_files(
     view: View, books: Books, window: Window, checks: list[CheckResult], report: Json
-) -> dict[str, bytes]:
+) -> dict[str, Pieces]:
     """Segments and capacity that a stranger can sum, waits, refusals, blind times, checks, the report."""
     return {
         "usage/segments.jsonl": lines(_segments(books, window)),
@@ -62,7 +73,7 @@ def _kind(state: str) -> str:
 
 def _segments(books: Books, window: Window) -> Iterable[Json]:
     dimensions = {row["device_id"]: row["dimension"] for row in books.capacity}
-    for row in books.holding:
+    for row in books.whole:
         span = cut(row, window)
         if span is not None:
             yield {
@@ -188,7 +199,7 @@ def _cell(value: Any) -> str:
 
 
 # --- inventory/ ------------------------------------------------------------------------------------
-def inventory_files(view: View, books: Books, window: Window) -> dict[str, bytes]:
+def inventory_files(view: View, books: Books, window: Window) -> dict[str, Pieces]:
     """The devices at both ends of the window and what differs, labels, reasons, where each fact is from."""
     devices = repository.all_devices(view)
     before, after = (_inventory_at(devices, books.capacity, at) for at in (window[0], window[1] - 1))
@@ -300,7 +311,7 @@ def uncovered(books: Books) -> Json:
     items = [
         {"code": "utilisation-not-sampled", "subject": "usage/segments.jsonl"},
         {"code": "release-not-observable", "subject": "usage/segments.jsonl"}
-        if any(row["release"] == "not-observable" for row in books.holding)
+        if any(row["release"] == "not-observable" for row in books.whole)
         else None,
         {"code": "no-price", "subject": "usage/"},
         {"code": "no-sign-off", "subject": "signoff/"},

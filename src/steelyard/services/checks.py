@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from steelyard.evidence.conservation import (
@@ -27,7 +28,7 @@ from steelyard.model.ids import PREFIXES, render
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.units import SECOND
 from steelyard.services.inventory import OBSERVATION_BOUND
-from steelyard.services.ledger import OpenSegments, all_capacity, all_holding, all_unheld, open_segments
+from steelyard.services.ledger import all_capacity, open_segments
 from steelyard.services.log_check import check_log
 from steelyard.services.organisation import load_history
 from steelyard.services.quota_history import charges_of_allocations, charges_of_holds, quota_epochs
@@ -45,18 +46,29 @@ NOUN = "audit"
 SETTLED = 5 * SECOND
 
 
+class Rows:
+    """Rows that are read anew whenever they are gone through, so that few are in memory at a time."""
+
+    def __init__(self, read: Callable[[], Iterable[Record]]) -> None:
+        self._read = read
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._read())
+
+
 @dataclass(frozen=True, slots=True)
 class Books:
-    """All rows that the checks of a moment rest on, of one read view."""
+    """All rows that the checks of a moment rest on, of one read view. `whole`: holdings with all columns."""
 
     window: tuple[int, int]
     devices: list[Record]
     capacity: list[Record]
-    unheld: list[Record]
-    holding: list[Record]
-    allocations: list[Record]
-    attempts: list[Record]
-    waits: list[Record]
+    unheld: Rows
+    holding: Rows
+    allocations: Rows
+    attempts: Rows
+    waits: Rows
+    whole: Rows
 
 
 def run_checks(store: Store, principal: Principal) -> Json:
@@ -74,8 +86,8 @@ def check_everything(store: Store) -> list[CheckResult]:
         return [*check_books(view, books), *check_log(view)]
 
 
-def open_books(view: View, now: int, *, whole: bool = False) -> Books:
-    """Everything from the beginning until now; holdings with all their columns only if `whole`."""
+def open_books(view: View, now: int) -> Books:
+    """Everything from the beginning until now; to be read while the view is open."""
     system, window = Scope.system(), (0, now)
     opened = open_segments(view, system, now)
     capacity = all_capacity(view, window, opened)
@@ -83,16 +95,13 @@ def open_books(view: View, now: int, *, whole: bool = False) -> Books:
         window,
         _devices(view, capacity, {row["device_id"] for row in opened.capacity}),
         capacity,
-        all_unheld(view, window, opened),
-        all_holding(view, system, window, opened) if whole else _holding(view, window, opened),
-        list(repository.allocation_rows(view, window)),
-        list(repository.attempt_rows(view)),
-        list(repository.wait_rows(view, system, window)),
+        Rows(lambda: chain(repository.unheld_rows(view, window), opened.unheld)),
+        Rows(lambda: chain(repository.checked_holdings(view, window), opened.holding)),
+        Rows(lambda: repository.allocation_rows(view, window)),
+        Rows(lambda: repository.attempt_rows(view)),
+        Rows(lambda: repository.wait_rows(view, system, window)),
+        Rows(lambda: chain(repository.holding_rows(view, system, window), opened.holding)),
     )
-
-
-def _holding(view: View, window: tuple[int, int], opened: OpenSegments) -> list[Record]:
-    return [*repository.checked_holdings(view, window), *opened.holding]
 
 
 def _devices(view: View, capacity: Iterable[Record], metered: set[int]) -> list[Record]:

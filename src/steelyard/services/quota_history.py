@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -120,20 +120,18 @@ def _limits_at(rows: list[Record], tree: str, at: int) -> dict[tuple[str, str], 
     }  # fmt: skip
 
 
-def charges_of_allocations(allocations: Iterable[Record], namespaces: Mapping[int, str]) -> list[Record]:
+def charges_of_allocations(
+    allocations: Iterable[Record], namespaces: Mapping[int, str]
+) -> Iterator[Record]:
     """What each allocation is charged, to its queue and to its namespace; `namespaces` by attempt."""
-    found: list[Record] = []
     for row in allocations:
         leaf = f"namespace/{namespaces.get(row['attempt_id'], '')}"
         for tree, node in ((QUEUE_TREE, row["queue"]), (ORG_TREE, leaf)):
             for subject in (row["device_class"], f"flavor/{row['flavor']}"):
-                found.append(
-                    {
-                        "tree": tree, "node": node, "subject": subject, "quantity": row["quantity"],
-                        "t0": row["t0"], "t1": row["t1"], "version": row["policy_version"],
-                    }
-                )  # fmt: skip
-    return found
+                yield {
+                    "tree": tree, "node": node, "subject": subject, "quantity": row["quantity"],
+                    "t0": row["t0"], "t1": row["t1"], "version": row["policy_version"],
+                }  # fmt: skip
 
 
 def charges_of_holds(view: View) -> list[Record]:

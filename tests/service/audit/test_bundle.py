@@ -24,6 +24,7 @@ from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.model.units import SECOND
 from steelyard.services.audit import checkpoint
 from steelyard.services.bundle_export import export_bundle, read_pieces, spooled_tar
+from steelyard.services.bundle_folder import BundleFolder
 from steelyard.services.keys import LogSigner, open_log_key, rotate_log_key
 from steelyard.services.sessions import create_token
 from steelyard.services.usage import report
@@ -33,7 +34,7 @@ from steelyard.store.store import Store
 from tests.support.house import ADMIN, House
 from tests.support.stores import apply, doc
 
-Files = dict[str, bytes]
+Files = BundleFolder
 
 
 @pytest.fixture
