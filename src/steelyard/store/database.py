@@ -20,8 +20,16 @@ from steelyard.model.errors import InvalidError
 View: TypeAlias = Connection
 
 SQLITE_NAME = "steelyard.db"
-#: A server that is stopped in the middle of a write has its locks taken from it after this time.
-_STOPPED_WRITER = "SET LOCAL idle_in_transaction_session_timeout = '4s'"
+#: A server that is stopped in the middle of a write has its locks taken from it after this time: between two
+#: commands by the database, in the middle of one by whoever waits (`end_stopped_writers`).
+_STOPPED_WRITER = "SET LOCAL idle_in_transaction_session_timeout = '4s'; SET LOCAL lock_timeout = '4s'"
+_END_STOPPED = """
+SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
+JOIN pg_locks l ON l.pid = a.pid AND l.granted
+  AND l.mode = 'RowExclusiveLock' AND l.relation = 'log'::regclass
+WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.wait_event_type = 'Client'
+  AND a.state_change < clock_timestamp() - interval '4 seconds'
+"""
 
 
 def sqlite_url(folder: Path) -> str:
@@ -99,6 +107,18 @@ def writing(engine: Engine) -> Iterator[Connection]:
             if engine.dialect.name == "postgresql":
                 writer.exec_driver_sql(_STOPPED_WRITER)
             yield writer
+
+
+def end_stopped_writers(engine: Engine) -> int:
+    """End sessions that hold the log and from which nothing came for 4 s; how many they were.
+
+    The database waits without bound for a client that was stopped, or cut off, in the middle of a batch of
+    commands (libpq's pipeline): no timeout of PostgreSQL before 17 covers that. SQLite has no such clients.
+    """
+    if engine.dialect.name != "postgresql":
+        return 0
+    with engine.connect() as connection, connection.begin():
+        return len(connection.exec_driver_sql(_END_STOPPED).all())
 
 
 @contextmanager

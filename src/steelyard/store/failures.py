@@ -17,6 +17,11 @@ def is_trouble(error: BaseException) -> bool:
     return isinstance(error, OperationalError | InternalError | PoolTimeout)
 
 
+def is_lock_wait(error: BaseException) -> bool:
+    """True when a lock was not had in time: PostgreSQL's lock_not_available."""
+    return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) == "55P03"
+
+
 def told(error: BaseException) -> BaseException:
     """The coded error a caller is given; what is not the database's stays what it was."""
     if is_trouble(error):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import structlog
 from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from steelyard.evidence.leaf import (
     BLIND_PREFIX,
@@ -33,8 +34,8 @@ from steelyard.evidence.merkle import Frontier, load_tails
 from steelyard.model.errors import ConflictError, UnavailableError
 from steelyard.model.units import SECOND
 from steelyard.store import tables as t
-from steelyard.store.database import writing
-from steelyard.store.failures import is_trouble, told
+from steelyard.store.database import end_stopped_writers, writing
+from steelyard.store.failures import is_lock_wait, is_trouble, told
 from steelyard.store.flush import write_rows, write_usage
 from steelyard.store.leaves import leaf_hashes, tile_reader
 from steelyard.store.secrets import Secrets
@@ -185,6 +186,8 @@ class Writer:
                 continue
             except Exception as error:
                 # the edge of the writer: every waiting caller is told, and the next group is tried anew
+                if is_lock_wait(error) and self._freed():
+                    continue
                 if is_trouble(error):
                     self._fail(group, error)
                 elif len(group) == 1 and not isinstance(error, FencedError):
@@ -197,6 +200,14 @@ class Writer:
                 future.set_result(unit)
             return
         self._fail(group, UnavailableError("log-contended"))
+
+    def _freed(self) -> bool:
+        """Whoever holds the log and says nothing more is ended; False when even that fails."""
+        try:
+            log.warning("log-lock-waited-for", ended=end_stopped_writers(self._engine))
+        except SQLAlchemyError:
+            return False
+        return True
 
     def _fail(self, group: list[tuple[Unit, Future[Unit]]], error: BaseException) -> None:
         self.broken = error
