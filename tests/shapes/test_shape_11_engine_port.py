@@ -20,7 +20,8 @@ from tests.support.simulated import Bench
 
 CALLS = {
     "capabilities", "inventory", "prepare", "start", "signal", "stop", "update", "observe", "forget",
-    "probe_release", "fence", "logs", "artifacts", "exec", "sample", "endpoint", "ensure_namespace", "close",
+    "probe_release", "fence", "logs", "artifacts", "read_artifact", "exec", "attach", "sample", "endpoint",
+    "ensure_namespace", "close",
 }  # fmt: skip
 ROOT = Path(engines.__file__).parent
 

@@ -83,7 +83,7 @@ DATA: dict[str, Any] = {
 #: Shown elsewhere: they need files, folders or a terminal.
 ELSEWHERE = {
     "apply", "diff", "login", "logout", "users password", "audit export", "audit verify", "up", "serve",
-    "demo", "reset-password", "audit rotate-key",
+    "demo", "reset-password", "audit rotate-key", "exec", "attach",
 }  # fmt: skip
 
 
