@@ -186,8 +186,9 @@ class Reconciler:
         assert seen is not None
         member.phase, member.started_at, member.endpoint = "running", seen.started_at, seen.endpoint
         unit.update(
-            t.member, {"id": member.id}, phase="running", started_at=seen.started_at, endpoint=seen.endpoint
-        )
+            t.member, {"id": member.id}, phase="running", started_at=seen.started_at,
+            endpoint=seen.endpoint, limits=seen.limits,
+        )  # fmt: skip
 
     def _note_ready(self, unit: Unit, attempt: LiveAttempt, now: int) -> bool:
         ready = all(m.seen is not None and m.seen.ready for m in attempt.members)

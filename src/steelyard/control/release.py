@@ -64,6 +64,7 @@ def begin_release(context: Context, unit: Unit, attempt: LiveAttempt, now: int, 
                 exit_code=seen.exit_code,
                 exit_signal=seen.exit_signal,
                 failure=seen.failure,
+                limits=seen.limits,
             )
     outcome = attempt.outcome = outcome_of(attempt)
     transitions.append(step(before, "releasing", ended))

@@ -36,8 +36,8 @@ class Record:
     """One member as the runner sees it now."""
 
     __slots__ = (
-        "attempt", "changed", "exit", "member", "phase", "pidfd", "ready", "ready_at", "shim", "stage",
-        "started_at", "swept", "tries",
+        "attempt", "changed", "exit", "limits", "member", "phase", "pidfd", "ready", "ready_at", "shim",
+        "stage", "started_at", "swept", "tries",
     )
 
     def __init__(self, attempt: dict[str, Any], member: dict[str, Any]) -> None:
@@ -50,6 +50,7 @@ class Record:
         self.ready_at: int | None = None
         self.exit: dict[str, Any] | None = None
         self.swept = False
+        self.limits: str | None = None  # what bounds it, once it is there
         self.shim: tuple[int, int] | None = None  # (pid, start time)
         self.pidfd: int | None = None
         self.tries = 0
@@ -77,7 +78,7 @@ class Record:
             "endpoint": f"127.0.0.1:{port}" if port is not None and self.phase == RUNNING else None,
         }
         if isolation:
-            seen["isolation"] = self._isolation()
+            seen.update(isolation=self._isolation(), limits=self.limits)
         if self.exit is not None:
             for key in ("ended_at", "exit_code", "exit_signal", "failure", "failure_stage", "failure_text",
                         "stop_requested", "timed_out"):
@@ -101,6 +102,7 @@ def read_notes(layout: Layout, record: Record) -> None:
     run = read_json(notes(record.id, "run.json"))
     if run is not None and isinstance(run.get("started_at"), int):
         record.started_at = run["started_at"]
+        record.limits = run["limits"] if isinstance(run.get("limits"), str) else None
     if record.exit is not None:
         record.phase, record.started_at = ENDED, record.exit.get("started_at")
         record.swept = os.path.lexists(notes(record.id, "swept"))

@@ -316,7 +316,7 @@ class Shim:
             "v": 1, "boot": procfs.boot_id(), "install": self.attempt["install"],
             "attempt": self.attempt["attempt"], "member": self.id, "stage": stage,
             "shim": {"pid": me, "start": procfs.start_time(me)}, "child": noted,
-            "started_at": self.started if noted else None, "groups": list(self.groups),
+            "started_at": self.started if noted else None, "groups": list(self.groups), "limits": self.mode,
         }
         write_json(self.layout.notes(self.id, "run.json"), note)
 
