@@ -250,6 +250,34 @@ def test_a_restart_in_quarantine_changes_nothing(house: House) -> None:
     assert ask(house, attempt, Asked.CONFIRM)["state"] == "proven"
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_what_an_older_version_left_in_quarantine_becomes_a_release_and_comes_free(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
+) -> None:
+    url = sqlite_url(tmp_path)
+    if database == "postgresql":
+        url = str(request.getfixturevalue("postgresql_database"))
+    house = House(
+        url, tmp_path, DOCUMENTS.replace("simulated\n", "simulated\n  releaseWithin: 2s\n", 1), wrap=Sticky
+    )
+    try:
+        with monkeypatch.context() as older:
+            older.setattr("steelyard.control.finish.open_release", lambda *_rest: None)
+            _, attempt = quarantined(house)
+        with pytest.raises(NotFoundError):
+            case(house, attempt)
+        restart(house)
+        rows = releases.list_page
+        house.run_until(lambda: bool(rows(house.store, ADMIN, closed=None, cursor=None, limit=9)[0]))
+        found = case(house, attempt)
+        assert [reason["code"] for reason in found["reasons"]] == ["release.adopted"]
+        assert found["quarantined_at"] == found["held"][0]["t0"]
+        engine(house).stuck = False
+        assert ask(house, attempt, Asked.CONFIRM)["state"] == "proven"
+    finally:
+        house.close()
+
+
 @pytest.mark.requirement("G5", "G6")
 def test_quarantined_time_is_metered_as_what_it_was_and_ends_with_it(house: House) -> None:
     _, attempt = quarantined(house)
