@@ -141,6 +141,10 @@ class FaultyEngine:
         """See the port."""
         return self._call("artifacts", self.inner.artifacts, attempt_id, member_id)
 
+    def read_artifact(self, attempt_id: str, member_id: str, path: str, limit: int) -> bytes | None:
+        """As the inner engine."""
+        return self.inner.read_artifact(attempt_id, member_id, path, limit)
+
     def exec(self, member_id: str, execution: Execution) -> ExecStream:
         """See the port."""
         return self._call("exec", self.inner.exec, member_id, execution)

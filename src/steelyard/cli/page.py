@@ -8,12 +8,13 @@ from typing import Any
 
 from steelyard.cli import timeline
 from steelyard.cli.amounts import amounts
-from steelyard.cli.safe import one_line
+from steelyard.cli.safe import one_line, to_json
 from steelyard.cli.session import Session
 from steelyard.locale.rendering import format_time
 from steelyard.model.reasons import WAIT_SLICE
 from steelyard.model.units import format_duration
 
+MOST_RESULTS = 20
 _AGREES = {"ended", "closed", "free"}
 
 
@@ -30,6 +31,7 @@ def draw(session: Session, view: Mapping[str, Any]) -> None:
     session.line()
     _facts(session, view)
     draw_group(session, view)
+    _evaluation(session, view)
     use, limit = view.get("use"), (view.get("spec") or {}).get("idle_limit")
     if use and limit:
         session.say("cli.show.idle", idle=use["idle_for"], limit=limit["after"])
@@ -113,6 +115,24 @@ def draw_group(session: Session, view: Mapping[str, Any]) -> None:
             known = "standby" if member["standby"] else None
             state = session.word("why", known) if known else session.word("phase", member["phase"])
         session.line(f"  {member['index']:>4}  {member['id']}  {one_line(member['name'])}  {state}")
+
+
+def _evaluation(session: Session, view: Mapping[str, Any]) -> None:
+    """What was evaluated on what with which result; of a model's workload, who evaluated it."""
+    found = view.get("evaluation")
+    if found:
+        model, data = found["model"], found["dataset"]
+        session.say(
+            "cli.evaluation.of", model=one_line(model["name"]), dataset=one_line(data["name"]),
+            model_digest=model["digest"], dataset_digest=data["digest"], workload=model["workload"],
+        )  # fmt: skip
+        result = found["result"]
+        if result is not None:
+            session.say("cli.evaluation.result", state=result["state"], sha256=result["sha256"])
+            for key, value in sorted((result["value"] or {}).items())[:MOST_RESULTS]:
+                session.line(f"  {one_line(str(key))}: {one_line(to_json(value))}")
+    for other in view.get("evaluations") or ():
+        session.say("cli.evaluation.by", id=other["id"], name=one_line(other["name"]))
 
 
 def _facts(session: Session, view: Mapping[str, Any]) -> None:

@@ -114,6 +114,8 @@ class WorkloadView(WorkloadRow):
     ahead: int | None
     group_members: list[Json]
     use: Json | None
+    evaluation: Json | None
+    evaluations: list[Json]
 
 
 class ApplyResult(TypedDict):

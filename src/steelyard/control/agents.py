@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import structlog
 
@@ -87,7 +87,14 @@ class ReadEnd:
     members: tuple[tuple[str, str], ...]  # (attempt, member)
 
 
-Command: TypeAlias = Start | Stop | Fence | ReadEnd | Probe | Forget
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """Read what these members left as their results."""
+
+    files: tuple[tuple[str, str, str, int], ...]  # (attempt, member, path, bytes at most)
+
+
+Command: TypeAlias = Start | Stop | Fence | ReadEnd | ReadResult | Probe | Forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,7 @@ class Seen:
     probes: tuple[ReleaseProbe, ...] = ()
     fences: tuple[Fenced, ...] = ()
     ends: tuple[tuple[str, str, tuple[Line, ...]], ...] = ()  # (attempt, member, what its log says)
+    results: tuple[tuple[str, bytes | None], ...] = ()  # (attempt, what it left)
     inventory: tuple[FoundNode, ...] | None = None
     samples: tuple[Sample, ...] | None = None
     capabilities: Capabilities | None = None
@@ -204,6 +212,8 @@ class Agent:
                 self._report(Seen(self.cluster, fences=self.engine.fence(command.attempt_ids)))
             elif isinstance(command, ReadEnd):
                 self._report(Seen(self.cluster, ends=tuple(self._ends_of(command))))
+            elif isinstance(command, ReadResult):
+                self._report(Seen(self.cluster, results=tuple(self._results_of(command))))
             elif isinstance(command, Probe):
                 self._report(Seen(self.cluster, probes=self.engine.probe_release(command.attempt_ids)))
             else:
@@ -227,6 +237,15 @@ class Agent:
                 continue
             begin = chunk.next_offset - len(chunk.data)
             yield attempt_id, member_id, scan(load_catalogue(), member_id, chunk.data, begin)
+
+    def _results_of(self, command: ReadResult) -> Iterator[tuple[str, bytes | None]]:
+        for attempt_id, member_id, path, limit in command.files:
+            try:
+                yield attempt_id, self.engine.read_artifact(attempt_id, member_id, path, limit)
+            except Exception:
+                # an engine's call, as in `_carry_out`; the attempt's end does not wait for its result
+                log.warning("result-not-read", cluster=self.cluster, member=member_id, exc_info=True)
+                yield attempt_id, None
 
     def _observe(self) -> None:
         try:
@@ -281,6 +300,12 @@ class Agent:
         self._wake()
 
 
+#: Commands that carry nothing but what they are about, in the order in which they are carried out.
+_MERGED: dict[type, str] = {
+    Fence: "attempt_ids", ReadEnd: "members", ReadResult: "files", Probe: "attempt_ids", Forget: "attempt_ids",
+}  # fmt: skip
+
+
 def merge(commands: Iterable[Command]) -> Iterator[Command]:
     """The same commands with those of a kind in one, each attempt once, `BATCH` attempts at most.
 
@@ -289,34 +314,23 @@ def merge(commands: Iterable[Command]) -> Iterator[Command]:
     """
     starts: dict[str, AttemptStart] = {}
     stops: dict[int, dict[str, None]] = {}
-    fences: dict[str, None] = {}
-    ends: dict[tuple[str, str], None] = {}
-    probes: dict[str, None] = {}
-    forgotten: dict[str, None] = {}
+    rest: dict[type, dict[Any, None]] = {kind: {} for kind in _MERGED}
     for command in commands:
         if isinstance(command, Start):
             starts.update((attempt.attempt_id, attempt) for attempt in command.attempts)
         elif isinstance(command, Stop):
             stops.setdefault(command.grace, {}).update(dict.fromkeys(command.attempt_ids))
-        elif isinstance(command, ReadEnd):
-            ends.update(dict.fromkeys(command.members))
         else:
-            kinds: dict[type, dict[str, None]] = {Fence: fences, Probe: probes, Forget: forgotten}
-            ids = kinds[type(command)]
-            ids.update(dict.fromkeys(command.attempt_ids))
+            kind = type(command)
+            rest[kind].update(dict.fromkeys(getattr(command, _MERGED[kind])))
     for wanted in _batches(starts.values()):
         yield Start(wanted)
     for grace, attempts in stops.items():
         for batch in _batches(attempts):
             yield Stop(batch, grace)
-    for batch in _batches(fences):
-        yield Fence(batch)
-    for unread in _batches(ends):
-        yield ReadEnd(unread)
-    for batch in _batches(probes):
-        yield Probe(batch)
-    for batch in _batches(forgotten):
-        yield Forget(batch)
+    for kind, items in rest.items():
+        for some in _batches(items):
+            yield kind(some)
 
 
 def _batches(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:

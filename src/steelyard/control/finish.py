@@ -18,6 +18,7 @@ from steelyard.model.ids import render
 from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.resources import ShareKind
 from steelyard.model.units import SECOND
+from steelyard.services.evaluations import record_evaluation
 from steelyard.services.live_records import LiveAllocation, LiveAttempt
 from steelyard.services.verdicts import failure_columns, leaf_view
 from steelyard.store import tables as t
@@ -98,6 +99,10 @@ def finish(
     detail: Row = {"outcome": outcome.value, "receipt": receipt, "next": follows}
     if verdict is not None:
         detail["verdict"] = leaf_view(verdict)
+    if attempt.spec.evaluation is not None and follows is None:
+        detail["evaluation"] = record_evaluation(
+            unit, attempt.workload_id, attempt.attempt_id, attempt.spec.evaluation, attempt.result, now
+        )
     if follows is None:
         workload: Row = {"outcome": outcome.value, "finished_at": now}
         carrier = context.move(unit, attempt, Phase.FINISHED, values, workload)

@@ -228,6 +228,8 @@ class ControlLoop:
             desk.reconciler.reply(reply)
         for attempt_id, member_id, lines in seen.ends:
             desk.releaser.told(attempt_id, member_id, lines)
+        for attempt_id, data in seen.results:
+            desk.releaser.left(attempt_id, data)
         for probe in seen.probes:
             desk.releaser.probed(seen.cluster, probe)
         for fenced in seen.fences:

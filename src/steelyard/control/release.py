@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from steelyard.control.agents import Probe, ReadEnd
+from typing import Any
+
+from steelyard.control.agents import Probe, ReadEnd, ReadResult
 from steelyard.control.attempts import isolation_of
 from steelyard.control.context import Context, step
 from steelyard.control.finish import finish, outcome_of
@@ -22,6 +24,7 @@ from steelyard.model.errors import InvalidError
 from steelyard.model.ids import parse, render
 from steelyard.model.lifecycle import RULES, Phase
 from steelyard.model.units import SECOND
+from steelyard.services.evaluations import MAX_RESULT
 from steelyard.services.failure_log import Line
 from steelyard.services.live_records import LiveAttempt
 from steelyard.store import tables as t
@@ -55,6 +58,7 @@ def begin_release(context: Context, unit: Unit, attempt: LiveAttempt, now: int, 
                 seen.exit_signal,
                 seen.failure,
             )
+            known: dict[str, Any] = {} if seen.limits is None else {"limits": seen.limits}
             unit.update(
                 t.member,
                 {"id": member.id},
@@ -64,7 +68,7 @@ def begin_release(context: Context, unit: Unit, attempt: LiveAttempt, now: int, 
                 exit_code=seen.exit_code,
                 exit_signal=seen.exit_signal,
                 failure=seen.failure,
-                limits=seen.limits,
+                **known,
             )
     outcome = attempt.outcome = outcome_of(attempt)
     transitions.append(step(before, "releasing", ended))
@@ -85,6 +89,10 @@ def send_probe(context: Context, attempt: LiveAttempt) -> None:
         if agent is not None:
             if unread is not None and unread.cluster == cluster:
                 agent.send(ReadEnd(((name, unread.text_id),)))  # answered before the probe is
+            first = min(attempt.members, key=lambda member: (member.role, member.index))
+            if attempt.spec.evaluation is not None and not attempt.result_read and first.cluster == cluster:
+                path = attempt.spec.evaluation.result
+                agent.send(ReadResult(((name, first.text_id, path, MAX_RESULT + 1),)))
             agent.send(Probe((name,)))
 
 
@@ -111,6 +119,13 @@ class Releaser:
         """Take in what a fence ended."""
         with suppress(InvalidError):
             self.quarantine.fenced(cluster, parse("attempt", fenced.attempt_id), fenced)
+
+    def left(self, attempt_id: str, data: bytes | None) -> None:
+        """Take in the result that an evaluation left; answered before its probe is."""
+        with suppress(InvalidError):
+            attempt = self._context.state.attempts.get(parse("attempt", attempt_id))
+            if attempt is not None:
+                attempt.result, attempt.result_read = data, True
 
     def told(self, attempt_id: str, member_id: str, lines: tuple[Line, ...]) -> None:
         """Take in what a member's log says about its end."""

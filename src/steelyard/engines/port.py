@@ -333,6 +333,11 @@ class Engine(Protocol):
         """What a member left as its result, with digests; None where nothing is known of any."""
         ...
 
+    def read_artifact(self, attempt_id: str, member_id: str, path: str, limit: int) -> bytes | None:
+        """The first `limit` bytes of a file among a member's results; None where it is not there or no plain
+        file. Nothing on the way to it is followed."""
+        ...
+
     def exec(self, member_id: str, execution: Execution) -> ExecStream:
         """Run a command beside a member that runs, in its surroundings, where `can_exec`. It ends with its
         member and with its stream. Raises UnavailableError with a code where it can't."""

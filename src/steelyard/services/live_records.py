@@ -100,6 +100,8 @@ class LiveAttempt:
     command_at: int = 0  # when the engine was last told something about it
     probe_at: int = 0
     last_probes: dict[str, ReleaseProbe] = field(default_factory=dict)  # by cluster
+    result: bytes | None = None  # what an evaluation left, once it was read
+    result_read: bool = False
     group_id: int | None = None  # the first workload of its service or array
     group_index: int | None = None
     guaranteed: bool = False  # within its service's guarantee

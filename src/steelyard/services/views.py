@@ -17,6 +17,7 @@ from steelyard.model.organisation import Scope
 from steelyard.model.orghistory import OrgHistory
 from steelyard.model.workloads import Shape
 from steelyard.services import groups
+from steelyard.services.evaluations import evaluation_view, evaluations_of_model
 from steelyard.services.reasons import reason_view, waiting_reasons
 from steelyard.services.releases import outline, people_of
 from steelyard.services.shapes import read_shape
@@ -109,18 +110,21 @@ def workload_view(connection: View, scope: Scope, row: Record, history: OrgHisto
             connection, row["queue"], row["priority"], row["submitted_at"], row["id"]
         )
     names = repository.account_names(connection, {row["submitter"]})
+    spec: Json = msgspec.json.decode(row["spec_json"])
     return {
         **view,
         "reasons": [reason_view(reason) for reason in reasons],
         "verdict": verdicts[-1] if verdicts and row["outcome"] not in (None, "succeeded") else None,
         "attempts": shown,
         "evictions": _evictions(connection, scope, row["id"]),
-        "spec": msgspec.json.decode(row["spec_json"]),
+        "spec": spec,
         "submitter": names.get(row["submitter"], row["submitter"]),
         "cancel_reason": row["cancel_reason"],
         "ahead": ahead,
         "group_members": groups.member_views(connection, row),
         "use": _use(connection, row),
+        "evaluation": evaluation_view(connection, scope, row, spec.get("evaluation")),
+        "evaluations": evaluations_of_model(connection, scope, row["id"]),
     }
 
 

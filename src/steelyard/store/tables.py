@@ -420,6 +420,19 @@ use = Table(  # of attempts that have an idle limit, by the newest samples; null
     _int("cpu"),
     _int("device"),
 )
+evaluation = Table(
+    "evaluation",
+    metadata,
+    _id("workload_id"),
+    _int("attempt_id", False),
+    _int("model_workload"),
+    _str("state", False),
+    _str("digest"),
+    _int("bytes"),
+    _text("result_json"),
+    _int("recorded_at", False),
+    Index("evaluation_model", "model_workload"),
+)
 role = Table(
     "role",
     metadata,

@@ -227,6 +227,19 @@ def use_of(connection: Connection, attempt_id: int) -> Record | None:
     return None if row is None else record(row)
 
 
+def evaluation_of(connection: Connection, workload_id: int) -> Record | None:
+    """The record of an evaluation that has ended."""
+    row = connection.execute(select(t.evaluation).where(t.evaluation.c.workload_id == workload_id)).first()
+    return None if row is None else record(row)
+
+
+def evaluations_of_model(connection: Connection, workload_id: int, limit: int = 50) -> list[int]:
+    """The newest workloads that evaluated what this one left."""
+    e = t.evaluation.c
+    query = select(e.workload_id).where(e.model_workload == workload_id).order_by(e.workload_id.desc())
+    return [row.workload_id for row in connection.execute(query.limit(limit))]
+
+
 def evictions_of(connection: Connection, workload_id: int) -> list[Record]:
     """Evictions that this workload's attempts met."""
     query = select(t.eviction).where(t.eviction.c.workload_id == workload_id).order_by(t.eviction.c.at)

@@ -234,6 +234,10 @@ class LocalEngine:
         """See the port."""
         return self._keeping.artifacts(attempt_id, member_id)
 
+    def read_artifact(self, attempt_id: str, member_id: str, path: str, limit: int) -> bytes | None:
+        """See the port."""
+        return self._keeping.read(attempt_id, member_id, path, limit)
+
     def exec(self, member_id: str, execution: Execution) -> LocalStream:
         """See the port. It runs as the member does, in its surroundings and control groups; see beside.py."""
         size = execution.terminal
@@ -256,7 +260,7 @@ class LocalEngine:
     def sample(self) -> tuple[Sample, ...]:
         """See the port."""
         try:
-            running = self._link.ask("running")
+            running = self._link.ask("running", waited=True)
         except RunnerMismatch:
             running = self._watcher.running()
         return looking.sample(running, self._now())

@@ -233,3 +233,29 @@ def _make_one(name: str, folder: int, user: int | None) -> int:
     if user is not None:
         os.fchown(fd, user, user)
     return fd
+
+
+def read_beneath(folder: str, parts: list[str], limit: int) -> bytes | None:
+    """The first bytes of a plain file below a folder, None of anything else. No link is followed and nothing
+    is waited for, whoever made the names. Raises OSError."""
+    if not parts or any(part in ("", ".", "..") for part in parts):
+        return None
+    at = os.open(folder, _FOLDER)
+    try:
+        for part in parts[:-1]:
+            below = os.open(part, _FOLDER, dir_fd=at)
+            os.close(at)
+            at = below
+        last = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
+    finally:
+        os.close(at)
+    try:
+        if not stat.S_ISREG(os.fstat(last).st_mode):
+            return None
+        pieces, left = [], limit
+        while left > 0 and (piece := os.read(last, left)):
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(last)

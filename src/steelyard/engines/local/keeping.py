@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from steelyard.engines.local import archive
+from steelyard.engines.local.files import read_beneath
 from steelyard.engines.local.link import Link
 from steelyard.engines.local.paths import Layout, is_id
 from steelyard.engines.port import Artifact, Artifacts, EngineUnavailable
@@ -50,6 +51,15 @@ class Keeping:
             listed.append(Artifact(one["path"], one["bytes"], one["sha256"], there))
         complete = bool(note["complete"]) and len(note["files"]) <= _MOST_LISTED
         return Artifacts(note["at"], tuple(listed), complete)
+
+    def read(self, attempt_id: str, member_id: str, path: str, limit: int) -> bytes | None:
+        """A file of a member's artifacts, its first bytes; None where it is not there or no plain file."""
+        if not is_id(attempt_id) or not is_id(member_id):
+            return None
+        work = self._layout.member_work(attempt_id, member_id)
+        with suppress(OSError, ValueError):
+            return read_beneath(os.path.join(work, archive.ARTIFACTS), path.split("/"), limit)
+        return None
 
     def _unlisted(self, work: str) -> list[Artifact]:
         found: list[Artifact] = []

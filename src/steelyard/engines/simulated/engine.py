@@ -181,6 +181,10 @@ class SimulatedEngine:
         """Nothing is made here, so nothing is left."""
         return None
 
+    def read_artifact(self, attempt_id: str, member_id: str, path: str, limit: int) -> bytes | None:
+        """Nothing is made here, so nothing is left."""
+        return None
+
     def exec(self, member_id: str, execution: Execution) -> ExecStream:
         """Not supported."""
         raise UnavailableError("exec-not-supported", cluster=self.cluster)
