@@ -18,6 +18,7 @@ from steelyard.services.setup import first_start
 from steelyard.services.users import create_user
 from steelyard.services.workloads import Desk
 from steelyard.store.store import Store
+from tests.support.house import House
 from tests.support.stores import SMALL_HOUSE, apply, doc
 
 #: name → its binding.
@@ -92,3 +93,41 @@ class ConsoleHouse:
     def close(self) -> None:
         """Let go."""
         self.services.attempts.close()
+
+
+#: Who looks at the pages of a whole control plane.
+READERS = {
+    "root": {"role": "administrator"},
+    "ann": {"role": "member", "project": "detect"},
+    "vic": {"role": "viewer", "project": "detect"},
+    "bob": {"role": "member", "project": "translate"},
+}
+
+
+class Pages:
+    """A whole control plane on a virtual clock, its console, and a browser for each reader."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        services = Services.over(house.store, desk=house.desk, engines=house.engines)
+        self.attempts = services.attempts
+        self.app = create_door(services)
+        self.secrets = {}
+        for name, binding in READERS.items():
+            create_user(house.store, SYSTEM, name)
+            apply(house.store, doc("Binding", name, user=name, **binding))
+            self.secrets[name] = create_token(house.store, SYSTEM, "test", user=name).secret
+
+    def as_(self, name: str, lang: str = "en") -> Browser:
+        """A browser in which this reader is signed in."""
+        return Browser(self.app, self.secrets[name], lang)
+
+    def close(self) -> None:
+        """Let go; the books must add up."""
+        self.attempts.close()
+        self.house.close()
+
+
+def names(text: str) -> list[str]:
+    """Names of the rows of a list of workloads."""
+    return re.findall(r'<th scope="row"><a href="/workloads/wl_\w+" translate="no">([^<]*)</a>', text)

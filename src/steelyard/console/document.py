@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import yaml
@@ -14,21 +14,16 @@ Json = dict[str, Any]
 _PLAIN = {
     "queue": "queue",
     "priority_class": "priorityClass",
-    "template": "template",
     "restart": "restart",
     "max_attempts": "maxAttempts",
     "hold": "hold",
-    "preemptible": "preemptible",
     "artifacts": "artifacts",
-    "replicas": "replicas",
-    "array": "array",
-    "evaluation": "evaluation",
 }
-_SPANS = {"time_limit": "timeLimit", "grace": "grace", "idle_limit": "idleLimit"}
 _OF_ROLE = {
     "image": "image",
     "working_directory": "workingDirectory",
     "port": "port",
+    "tty": "tty",
     "requires": "requires",
     "expect": "expect",
 }
@@ -47,12 +42,14 @@ def document_of(view: Mapping[str, Any]) -> str:
         metadata["labels"] = dict(spec["labels"])
     body: Json = {"kind": spec["kind"]}
     body |= {new: spec[old] for old, new in _PLAIN.items() if spec.get(old) not in (None, [], {}, False)}
-    body |= {new: duration(spec[old]) for old, new in _SPANS.items() if spec.get(old)}
-    if spec.get("preemptible") is (spec["kind"] != "inference"):
-        body.pop("preemptible", None)
-    elif spec.get("preemptible") is False:
-        body["preemptible"] = False
-    body.pop("template", None)
+    if spec.get("preemptible", True) is (spec["kind"] == "inference"):
+        body["preemptible"] = spec["preemptible"]
+    for old, new in (("time_limit", "timeLimit"), ("grace", "grace")):
+        if spec.get(old) is not None:
+            body[new] = duration(spec[old])
+    if spec.get("work_limit") is not None:
+        body["workFolder"] = {"sizeLimit": _amount("memory", spec["work_limit"])}
+    body |= {new: made(spec[old]) for old, (new, made) in _PARTS.items() if spec.get(old)}
     body = {key: value for key, value in body.items() if _DEFAULTS.get(key) != value}
     body["roles"] = [_role(role) for role in spec["roles"]]
     return dump({"kind": "Workload", "metadata": metadata, "spec": body})
@@ -90,6 +87,34 @@ def duration(micros: int) -> str:
     return "".join(parts) or "0s"
 
 
+def _replicas(part: Mapping[str, Any]) -> Json:
+    found = {name: part[name] for name in ("initial", "guaranteed")} | {"max": part["most"]}
+    return found | ({"lend": True} if part["lend"] else {})
+
+
+def _idle(part: Mapping[str, Any]) -> Json:
+    return {"after": duration(part["after"]), "cpu": _amount("cpu", part["cpu"]), "device": part["device"]}
+
+
+def _evaluation(part: Mapping[str, Any]) -> Json:
+    model = {"name": part["model"], "digest": part["model_digest"], "workload": part["model_workload"]}
+    dataset = {"name": part["dataset"], "digest": part["dataset_digest"]}
+    return {"model": _given(model), "dataset": _given(dataset), "result": part["result"]}
+
+
+def _given(fields: Json) -> Json:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+#: Parts of some kinds only: their key in a document, and how they are written.
+_PARTS: dict[str, tuple[str, Callable[[Mapping[str, Any]], Json]]] = {
+    "replicas": ("replicas", _replicas),
+    "array": ("array", dict),
+    "idle_limit": ("idleLimit", _idle),
+    "evaluation": ("evaluation", _evaluation),
+}
+
+
 class _Dumper(yaml.SafeDumper):
     """Lists of plain values on one line, as people write commands."""
 
@@ -114,7 +139,7 @@ def line_of(text: str, path: str | None) -> int | None:
     if not path:
         return None
     try:
-        node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+        node: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError:
         return None
     line: int | None = None

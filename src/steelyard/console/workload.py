@@ -13,11 +13,12 @@ from steelyard.console.serve import Page
 from steelyard.console.story import story
 from steelyard.console.visit import Visit
 from steelyard.identity.authorise import authorise
-from steelyard.model.errors import ForbiddenError
+from steelyard.model.errors import ConflictError, ForbiddenError, InvalidError
 from steelyard.model.ids import parse
 from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Verb
-from steelyard.services import workloads
+from steelyard.services import scaling, workloads
+from steelyard.services.groups import SERVICE
 
 Json = dict[str, Any]
 #: action → the phases in which it makes sense; a finished workload is tried again unless it succeeded.
@@ -33,6 +34,8 @@ _ACT: Mapping[str, Callable[..., Json]] = {
     "hold": workloads.hold,
     "release": workloads.release,
 }
+#: What may be said to be done.
+_DONE = frozenset({*ACTIONS, "submit", "scale"})
 #: How the lead of a page is toned, by phase and by outcome.
 _TONES = {
     "queued": "wait", "reserved": "wait", "held": "mute", "starting": "run", "running": "run",
@@ -48,12 +51,13 @@ def workload_page(visit: Visit) -> Response:
     return visit.show(
         "workload.html",
         view=view,
+        scalable=is_scalable(visit, view),
         tone=_ENDS.get(view["outcome"], "bad") if view["outcome"] else _TONES.get(view["phase"], "mute"),
         actions=possible(visit, view),
         story=picture,
         log=log_of(visit, view),
         document=document_of(view),
-        done=visit.asked("done") if visit.asked("done") in ACTIONS or visit.asked("done") == "submit" else "",
+        done=visit.asked("done") if visit.asked("done") in _DONE else "",
     )
 
 
@@ -85,6 +89,31 @@ def _may_change(visit: Visit, view: Json) -> bool:
     return True
 
 
+def is_scalable(visit: Visit, view: Json) -> bool:
+    """Whether this reader may change how many replicas of it run."""
+    group = view["group"]
+    running = group is not None and group["kind"] == SERVICE and group["stopped_at"] is None
+    return running and _may_change(visit, view)
+
+
+def scale_page(visit: Visit) -> Response:
+    """How many replicas there are, and the form to change that."""
+    view = _view(visit)
+    if view["group"] is None or view["group"]["kind"] != SERVICE:
+        raise ConflictError("not-scalable", id=view["id"])
+    return visit.show("scale.html", view=view)
+
+
+def scale(visit: Visit) -> Response:
+    """Ask for so many replicas."""
+    name, replicas = visit.named("workload_id"), visit.form.get("replicas", "").strip()
+    if not replicas.isdecimal() or len(replicas) > 9:
+        raise InvalidError("field-invalid", path="replicas", expected="integer")
+    number = parse("workload", name)
+    scaling.scale(visit.console.desk, visit.principal, number, int(replicas), origin=visit.origin())
+    return visit.go(f"/workloads/{name}?done=scale")
+
+
 def _confirm(action: str) -> Page:
     def page(visit: Visit) -> Response:
         return visit.show("confirm.html", view=_view(visit), action=action)
@@ -111,6 +140,8 @@ def _act(action: str) -> Page:
 PAGES = [
     Page("GET", "/workloads/{workload_id}", workload_page),
     Page("GET", "/workloads/{workload_id}/explanation", explanation_page),
+    Page("GET", "/workloads/{workload_id}/scale", scale_page),
+    Page("POST", "/workloads/{workload_id}/scale", scale),
     *[_confirm(action) for action in ACTIONS],
     *[_act(action) for action in ACTIONS],
 ]

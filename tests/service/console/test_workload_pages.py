@@ -2,83 +2,29 @@
 
 from __future__ import annotations
 
-import html
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from steelyard.api.context import Services
-from steelyard.bootstrap import create_door
-from steelyard.identity.actor import SYSTEM
-from steelyard.services.sessions import create_token
-from steelyard.services.users import create_user
-from steelyard.store.database import sqlite_url
-from steelyard.store.leaves import log_size
-from tests.support.console import Browser
-from tests.support.house import House
-from tests.support.stores import apply, doc
-
-PEOPLE = {
-    "root": {"role": "administrator"},
-    "ann": {"role": "member", "project": "detect"},
-    "vic": {"role": "viewer", "project": "detect"},
-    "bob": {"role": "member", "project": "translate"},
-}
-DOCUMENT = """
-kind: Workload
-metadata: {name: %s, namespace: %s}
-spec:
-  kind: training
-  roles:
-  - {name: main, command: [train], requests: {cpu: 1, memory: 1Gi, gpu: %s}, expect: {run: 1s}}
-"""
-
-
-class Pages:
-    """The control plane, its console, and browsers by name."""
-
-    def __init__(self, house: House) -> None:
-        self.house = house
-        services = Services.over(house.store, desk=house.desk, engines=house.engines)
-        self.attempts = services.attempts
-        self.app = create_door(services)
-        self.secrets = {}
-        for name, binding in PEOPLE.items():
-            create_user(house.store, SYSTEM, name)
-            apply(house.store, doc("Binding", name, user=name, **binding))
-            self.secrets[name] = create_token(house.store, SYSTEM, "test", user=name).secret
-
-    def as_(self, name: str, lang: str = "en") -> Browser:
-        return Browser(self.app, self.secrets[name], lang)
-
-
-@pytest.fixture
-def pages(tmp_path: object) -> Iterator[Pages]:
-    house = House(sqlite_url(tmp_path), tmp_path)  # type: ignore[arg-type]
-    made = Pages(house)
-    yield made
-    made.attempts.close()
-    house.close()
-
-
-def names(text: str) -> list[str]:
-    """Names of the rows of a list."""
-    return re.findall(r'<th scope="row"><a href="/workloads/wl_\w+" translate="no">([^<]*)</a>', text)
+from tests.support.console import Pages, names
 
 
 def test_the_list_is_narrowed_by_what_the_query_says(pages: Pages) -> None:
-    pages.house.submit("red-one")
-    pages.house.submit("red-two", kind="evaluation", hold=True)
-    pages.house.submit("blue", namespace="translate-dev", hold=True)
+    pages.house.submit("hue-red")
+    pages.house.submit("hue-rose", kind="evaluation", hold=True)
+    pages.house.submit("hue-blue", namespace="translate-dev", hold=True)
     browser = pages.as_("root")
-    assert names(browser.get("/workloads").text) == ["blue", "red-two", "red-one"]
-    assert names(browser.get("/workloads?order=oldest").text) == ["red-one", "red-two", "blue"]
-    assert names(browser.get("/workloads?q=red").text) == ["red-two", "red-one"]
-    assert names(browser.get("/workloads?project=translate&phase=held").text) == ["blue"]
-    assert names(browser.get("/workloads?kind=evaluation").text) == ["red-two"]
-    assert names(browser.get("/workloads?queue=other").text) == []
-    assert len(names(browser.get("/workloads?kind=nonsense&phase=nonsense").text)) == 3
+
+    def listed(query: str) -> list[str]:
+        return names(browser.get(f"/workloads?q=hue{query}").text)
+
+    assert listed("") == ["hue-blue", "hue-rose", "hue-red"]
+    assert listed("&order=oldest") == ["hue-red", "hue-rose", "hue-blue"]
+    assert listed("-r") == ["hue-rose", "hue-red"]
+    assert listed("&project=translate&phase=held") == ["hue-blue"]
+    assert listed("&kind=evaluation") == ["hue-rose"]
+    assert listed("&queue=other") == []
+    assert len(listed("&kind=nonsense&phase=nonsense")) == 3
 
 
 def test_pages_of_the_list_follow_each_other_without_doubles(pages: Pages) -> None:
@@ -99,7 +45,7 @@ def test_pages_of_the_list_follow_each_other_without_doubles(pages: Pages) -> No
 def test_what_belongs_to_other_projects_is_in_no_list_and_has_no_page(pages: Pages) -> None:
     secret = pages.house.submit("secret-name")
     browser = pages.as_("bob")
-    assert names(browser.get("/workloads").text) == []
+    assert "secret-name" not in browser.get("/workloads").text
     for rest in ("", "/explanation", "/cancel"):
         answer = browser.get(f"/workloads/{secret}{rest}")
         assert answer.status_code == 404
@@ -196,120 +142,36 @@ def test_what_can_no_longer_be_done_is_told_as_a_conflict(pages: Pages) -> None:
     assert "It has changed meanwhile" in answer.text
 
 
-# --- submit ------------------------------------------------------------------------------------------
+def test_a_service_is_scaled_by_a_form_and_shows_its_replicas(pages: Pages) -> None:
+    service = pages.house.submit(
+        "shop", kind="inference", replicas={"initial": 1, "max": 3}, expect={"run": "forever"}
+    )
+    pages.house.run_until(lambda: pages.house.phase(service) == "running")
+    browser = pages.as_("root")
+    assert "1 of 1 replicas" in browser.get(f"/workloads/{service}").text
+    for wrong in ("0", "4", "many", "1e3", ""):
+        assert browser.post(f"/workloads/{service}/scale", {"replicas": wrong}).status_code == 400, wrong
+    answer = browser.post(f"/workloads/{service}/scale", {"replicas": "2"}, on=f"/workloads/{service}/scale")
+    assert answer.status_code == 303
+    pages.house.tick(20)
+    page = browser.get(f"/workloads/{service}").text
+    assert "2 of 2 replicas" in page
+    assert "/scale" not in pages.as_("vic").get(f"/workloads/{service}").text
 
 
-def send(browser: Browser, text: str, act: str = "submit", once: str = "1") -> object:
-    return browser.post("/submit", {"document": text, "act": act, "once": once}, on="/submit")
+def test_what_is_no_service_can_not_be_scaled(pages: Pages) -> None:
+    workload = pages.house.submit("plain", hold=True)
+    browser = pages.as_("root")
+    assert browser.get(f"/workloads/{workload}/scale").status_code == 409
+    assert browser.post(f"/workloads/{workload}/scale", {"replicas": "2"}).status_code == 409
 
 
-def test_a_preview_says_start_wait_or_refuse_and_records_nothing(pages: Pages) -> None:
-    browser = pages.as_("ann")
-
-    def preview(gpus: int, namespace: str = "detect-dev") -> str:
-        with pages.house.store.read() as view:
-            before = log_size(view)
-        text = browser.post("/submit", {"document": DOCUMENT % ("p", namespace, gpus), "act": "preview"}).text
-        with pages.house.store.read() as view:
-            assert log_size(view) == before
-        return text
-
-    assert "would start" in preview(1)
-    holder = pages.house.submit("holder", count=8, expect={"run": "forever"})
-    pages.house.run_until(lambda: pages.house.phase(holder) == "running")
-    assert "would wait" in preview(1)
-    assert "would be refused" in preview(100)
-    assert "Waits for quota" in preview(1)
-
-
-def test_a_document_is_submitted_and_its_page_shown(pages: Pages) -> None:
-    answer = send(pages.as_("ann"), DOCUMENT % ("mine", "detect-dev", 1))
-    assert answer.status_code == 303  # type: ignore[attr-defined]
-    page = pages.as_("ann").get(answer.headers["Location"]).text  # type: ignore[attr-defined]
-    assert "It was submitted" in page
-    assert "mine" in page
+def test_an_array_shows_how_much_of_it_is_done(pages: Pages) -> None:
+    pages.house.submit(
+        "sweep", kind="batch", array={"completions": 5, "parallelism": 5}, expect={"run": "10ms"}
+    )
     pages.house.run_dry()
-
-
-def test_a_form_that_is_sent_twice_submits_once(pages: Pages) -> None:
     browser = pages.as_("ann")
-    first, second = (send(browser, DOCUMENT % ("mine", "detect-dev", 1), once="abc") for _ in range(2))
-    assert first.headers["Location"] == second.headers["Location"]  # type: ignore[attr-defined]
-    assert names(browser.get("/workloads").text) == ["mine"]
-    other = send(browser, DOCUMENT % ("mine", "detect-dev", 1), once="def")
-    assert other.headers["Location"] != first.headers["Location"]  # type: ignore[attr-defined]
-    pages.house.run_dry()
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("kind: Workload\nmetadata: {name: x", "well-formed YAML"),
-        ("", "there are 0"),
-        (
-            "kind: Workload\nmetadata: {name: x, namespace: detect-dev}\nspec:\n  kind: dance\n  roles: []",
-            "line 5",
-        ),
-        (DOCUMENT.replace("cpu: 1", "cpu: -1") % ("x", "detect-dev", 1), "spec.roles[0].requests.cpu"),
-        ("a: 1\na: 2", "line 2"),
-        ("a: &x [*x]", "line 1"),
-        ("!!python/object/apply:os.system ['true']", "line 1"),
-    ],
-)
-def test_what_is_wrong_with_a_document_stands_beside_its_field_or_line(
-    pages: Pages, text: str, expected: str
-) -> None:
-    answer = send(pages.as_("ann"), text)
-    assert answer.status_code == 400  # type: ignore[attr-defined]
-    assert expected in answer.text  # type: ignore[attr-defined]
-    assert 'role="alert"' in answer.text  # type: ignore[attr-defined]
-
-
-def test_what_is_refused_shows_every_reason_and_the_record_and_keeps_the_text(pages: Pages) -> None:
-    answer = send(pages.as_("bob"), DOCUMENT % ("greedy", "translate-dev", 3))
-    assert answer.status_code == 422  # type: ignore[attr-defined]
-    assert "rf_" in answer.text  # type: ignore[attr-defined]
-    assert "The request was refused" in answer.text  # type: ignore[attr-defined]
-    assert "name: greedy" in answer.text  # type: ignore[attr-defined]
-
-
-def test_submit_one_like_it_gives_a_document_that_means_the_same(pages: Pages) -> None:
-    browser = pages.as_("ann")
-    first = send(browser, DOCUMENT % ("mine", "detect-dev", 1))
-    name = first.headers["Location"].split("/")[2].split("?")[0]  # type: ignore[attr-defined]
-    page = browser.get(f"/submit?like={name}").text
-    text = page.split("<textarea")[1].split(">", 1)[1].split("</textarea>")[0]
-    second = send(browser, html.unescape(text), once="2")
-    again = second.headers["Location"].split("/")[2].split("?")[0]  # type: ignore[attr-defined]
-    assert pages.house.show(again)["spec"] == pages.house.show(name)["spec"]
-    pages.house.run_dry()
-
-
-# --- hostile texts -----------------------------------------------------------------------------------
-
-
-def test_what_users_wrote_is_shown_and_never_obeyed(pages: Pages) -> None:
-    evil = "</pre></textarea><script>alert(1)</script>\u202e"
-    text = DOCUMENT.replace("[train]", f'["{evil}"]') % ("evil", "detect-dev", 1)
-    browser = pages.as_("ann")
-    for act in ("preview", "submit"):
-        answer = send(browser, text, act)
-        page = answer.text if act == "preview" else browser.get(answer.headers["Location"]).text  # type: ignore[attr-defined]
-        assert "<script>alert" not in page
-        assert "&lt;script&gt;alert(1)" in page
-    assert "<script>alert" not in browser.get("/workloads?q=" + "%3Cscript%3Ealert(1)").text
-    assert "<script>alert" not in browser.get("/%3Cscript%3Ealert(1)%3C/script%3E").text
-    pages.house.run_dry()
-
-
-def test_what_nobody_foresaw_is_told_without_detail_and_with_the_requests_id(
-    pages: Pages, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_arguments: object) -> None:
-        raise RuntimeError("a detail of ours")
-
-    monkeypatch.setattr("steelyard.console.home.overview", fail)
-    answer = pages.as_("ann").get("/")
-    assert answer.status_code == 500
-    assert "a detail of ours" not in answer.text
-    assert answer.headers["X-Request-Id"] in answer.text
+    listed = browser.get("/workloads?q=sweep").text
+    page = browser.get(re.findall(r"/workloads/wl_\w+", listed)[0]).text
+    assert "5 of 5 done" in page

@@ -96,6 +96,10 @@
     if (own && ![...list.options].some((option) => option.value === own)) list.add(new Option(own, own));
   }
 
+  // On a narrow screen the menu scrolls to where one is.
+  const here = document.querySelector(".menu [aria-current]");
+  if (here) here.scrollIntoView({ block: "nearest", inline: "center" });
+
   // --- niceties ----------------------------------------------------------------------------------------
   document.addEventListener("click", (event) => {
     for (const drop of document.querySelectorAll("details[data-drop][open]")) {
