@@ -194,3 +194,34 @@ class _Said:
             if select.select([self._master], [], [], left)[0]:
                 self._seen += os.read(self._master, 65536)
         self._seen = b""
+
+
+def test_which_limits_are_in_force_is_said_of_each_member(server: Server) -> None:
+    number = server.get("/v1/workloads", q="sleeper")["items"][0]["id"]
+    view = server.get(f"/v1/workloads/{number}")
+    told = {member["limits"] for attempt in view["attempts"] for member in attempt["members"]}
+    assert len(told) == 1
+    assert told <= {"cgroup-v2", "cgroup-v1", "rlimit"}
+    assert f"limits: {told.pop()}".encode() in steelyard(server, "show", "sleeper").stdout
+
+
+@pytest.mark.parametrize(
+    ("role", "spec", "code"),
+    [
+        ({"requires": ["python:no_such_module>=2"]}, {}, "module-missing"),
+        ({"requires": ["lib:libno-such.so.1"]}, {}, "library-missing"),
+        ({"command": ["sh", "-c", "head -c 9000000 /dev/urandom > big; sleep 600"]},
+         {"workFolder": {"sizeLimit": 4}}, "work-folder-quota"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_and_what_is_too_much_has_its_verdict(
+    server: Server, role: dict[str, object], spec: dict[str, object], code: str
+) -> None:
+    command = role.pop("command", ["true"])
+    number = server.submit(code, command, role=role, **spec)  # type: ignore[arg-type]
+    view = server.wait_for(
+        lambda: (found := server.get(f"/v1/workloads/{number}"))["phase"] == "finished" and found, 60
+    )
+    verdict = view["attempts"][-1]["verdict"]
+    stage = "policy" if code == "work-folder-quota" else "environment"
+    assert (verdict["stage"], verdict["code"]) == (stage, code)

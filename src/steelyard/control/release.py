@@ -8,7 +8,6 @@ Else, when the phase's timer is over, the quantity is quarantined with a reason 
 from __future__ import annotations
 
 from contextlib import suppress
-
 from typing import Any
 
 from steelyard.control.agents import Probe, ReadEnd, ReadResult
