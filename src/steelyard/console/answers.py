@@ -40,8 +40,13 @@ STATUS: dict[type[SteelyardError], int] = {
 }
 
 
+_OF_CODE = {"method-not-allowed": 405, "body-too-large": 413}
+
+
 def status_of(error: SteelyardError) -> int:
     """The HTTP status of an error."""
+    if error.code in _OF_CODE:
+        return _OF_CODE[error.code]
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
 
 

@@ -14,7 +14,7 @@ from steelyard.console.context import Console
 from steelyard.console.serve import Page, answer_error, endpoint
 from steelyard.console.templates import TYPES, static
 from steelyard.console.visit import Visit
-from steelyard.model.errors import NotFoundError
+from steelyard.model.errors import InvalidError, NotFoundError
 
 
 class HasPages(Protocol):
@@ -55,7 +55,18 @@ def create_console(console: Console) -> Starlette:
     routes.append(Route("/static/{digest}/{name}", _static, methods=["GET"]))
     routes.append(Route("/favicon.ico", _icon, methods=["GET"]))
     routes.append(Route("/{rest:path}", endpoint(console, nowhere)))
-    return Starlette(routes=routes)
+    wrong = endpoint(console, Page("GET", "/{rest:path}", _wrong_method, open=True))
+
+    async def method_not_allowed(request: Request, error: Exception) -> Response:
+        response = await wrong(request)
+        response.headers.update(getattr(error, "headers", None) or {})
+        return response
+
+    return Starlette(routes=routes, exception_handlers={405: method_not_allowed})
+
+
+def _wrong_method(visit: Visit) -> Response:
+    return answer_error(visit, InvalidError("method-not-allowed"))
 
 
 def _nowhere(visit: Visit) -> Response:

@@ -37,3 +37,20 @@ def test_static_files_are_kept_under_an_address_of_their_bytes(house: ConsoleHou
             assert "immutable" in answer.headers["Cache-Control"]
     for name in ("../app.py", "..%2Fapp.py", "steelyard.py", "x.css"):
         assert browser.get(f"/static/0/{name}").status_code == 404
+
+
+def test_a_method_that_is_not_for_an_address_gets_a_page_with_the_policy(house: ConsoleHouse) -> None:
+    answer = house.as_("admin").client.put("/workloads")
+    assert answer.status_code == 405
+    assert "GET" in answer.headers["Allow"]
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert house.as_("admin").client.head("/workloads").status_code == 200
+
+
+def test_a_form_that_is_too_large_or_none_is_turned_away_before_it_is_read(house: ConsoleHouse) -> None:
+    client = house.as_("admin").client
+    assert client.post("/submit", data={"document": "x" * 1_100_000}).status_code == 413
+    assert client.post("/submit", json={"document": "x"}).status_code == 400
+    many = "&".join(f"a{number}=1" for number in range(500))
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert client.post("/submit", content=many, headers=form).status_code == 400

@@ -58,3 +58,40 @@ def test_every_table_has_a_caption_and_its_heads_a_scope() -> None:
         if name != "macros.html":
             assert "<table" not in source, f"{name}: use ui.table"
         assert [head for head in re.findall(r"<th\b[^>]*>", source) if "scope=" not in head] == [], name
+
+
+TOKEN = re.compile(r"--([a-z0-9-]+):\s*(#[0-9a-f]{6})")
+LIGHT = dict(TOKEN.findall(CSS.split("@media", 1)[0]))
+DARK = dict(TOKEN.findall(CSS.split(':root[data-theme="dark"] {', 1)[1].split("}")[0]))
+#: Text and what it stands on.
+TEXT_ON = [
+    *[
+        (text, ground)
+        for text in ("ink", "soft", "accent", "bad", "ok", "warn")
+        for ground in ("card", "paper")
+    ],
+    *[(tone, f"{tone}-ground") for tone in ("ok", "bad", "warn", "run", "wait", "mute")],
+    *[("ink", f"{tone}-ground") for tone in ("ok", "bad", "warn", "run", "mute")],
+    ("ink", "sunk"),
+    ("soft", "sunk"),
+    ("accent", "accent-ground"),
+    ("accent-ink", "accent"),
+]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of sRGB (WCAG 2.2)."""
+    parts = [int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_can_be_read_on_what_it_stands_on(theme: dict[str, str]) -> None:
+    weak = {}
+    for text, ground in TEXT_ON:
+        high, low = sorted((luminance(theme[text]), luminance(theme[ground])), reverse=True)
+        ratio = (high + 0.05) / (low + 0.05)
+        if ratio < 4.5:
+            weak[text, ground] = round(ratio, 2)
+    assert weak == {}
