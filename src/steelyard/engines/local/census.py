@@ -1,8 +1,9 @@
 """One look at every process of the machine, which serves a whole batch of attempts.
 
-What costs is reading the files that each process has open. It is done for all processes as soon as one
-attempt of the batch left something that could be held (files, a port, a device); else only for those that
-started after the oldest of the batch: nothing was there that an older one could have opened.
+What costs is reading what each process carries and has open. A mark is given at the start, so it is looked
+for on processes that started after the oldest of the batch. Open files are read of all processes as soon as
+one attempt of the batch left something that could be held (files, a port, a device); else of the same younger
+ones: nothing was there that an older one could have opened.
 """
 
 from __future__ import annotations
@@ -41,10 +42,26 @@ class Census:
     users: dict[int, int] = field(default_factory=dict)  # of processes that may be read
     marks: dict[str, list[Process]] = field(default_factory=dict)  # by attempt
     marked: set[int] = field(default_factory=set)  # whoever carries a mark, also another install's
+    read: set[int] = field(default_factory=set)  # whose environment was read
     work: dict[str, list[Held]] = field(default_factory=dict)  # below an attempt's work folder
     logs: dict[str, list[Held]] = field(default_factory=dict)  # a member's log
     devices: dict[str, list[int]] = field(default_factory=dict)
     sockets: dict[int, list[int]] = field(default_factory=dict)
+
+    def user(self, pid: int) -> int | None:
+        """Whose a process is; None where it is gone."""
+        if pid not in self.users:
+            try:
+                self.users[pid] = os.stat(f"/proc/{pid}").st_uid
+            except OSError:
+                return None
+        return self.users[pid]
+
+    def is_marked(self, pid: int) -> bool:
+        """Whether a process carries the mark of any attempt, however old it is."""
+        if pid not in self.read:
+            _mark(self, self.by_pid[pid], b"")
+        return pid in self.marked
 
     def name(self, pid: int) -> str:
         """A process as it is shown."""
@@ -57,12 +74,12 @@ def take(
     install: str,
     *,
     since: int | None,
+    deep: bool,
     devices: Collection[str] = (),
     inodes: Collection[int] = (),
 ) -> Census:
-    """Looks at everybody. `since`: clock ticks from which on a process's open files are read; None: of all.
-
-    A mark counts on processes of this install only.
+    """Looks at everybody. `since`: clock ticks at which the oldest of the batch started; None: not known.
+    `deep`: the open files of all processes are read. A mark counts on processes of this install only.
     """
     everyone = [process for process in procfs.processes() if process.alive]
     census = Census(everyone, {process.pid: process for process in everyone})
@@ -70,13 +87,16 @@ def take(
     prefixes = (layout.work + "/", layout.logs + "/")
     wanted = frozenset(inodes)
     for process in everyone:
-        _mark(census, process, ours)
-        if since is None or process.start >= since:
+        younger = since is None or process.start >= since
+        if younger:
+            _mark(census, process, ours)
+        if deep or younger:
             _open_files(census, process.pid, prefixes, frozenset(devices), wanted)
     return census
 
 
 def _mark(census: Census, process: Process, install: bytes) -> None:
+    census.read.add(process.pid)
     try:
         fd = os.open(f"/proc/{process.pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

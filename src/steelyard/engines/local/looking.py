@@ -41,8 +41,8 @@ def look(layout: Layout, install: str, members: Sequence[Notes]) -> tuple[Census
     devices = {path for one in members for path in one.devices}
     starts = [one.child[1] for one in members if one.child is not None]
     deep = bool(inodes or devices) or any(_left_something(layout, one) for one in members)
-    since = None if deep or not starts else min(starts)
-    return take(layout, install, since=since, devices=devices, inodes=inodes), tables
+    since = min(starts) if len(starts) == len(members) and starts else None
+    return take(layout, install, since=since, deep=deep, devices=devices, inodes=inodes), tables
 
 
 def _left_something(layout: Layout, one: Notes) -> bool:

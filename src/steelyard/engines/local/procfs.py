@@ -42,8 +42,7 @@ def boot_id() -> str:
 def read_process(pid: int) -> Process | None:
     """The process of a number, None where there is none."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     opening, closing = text.find(b"("), text.rfind(b")")  # the name may hold brackets and spaces

@@ -163,9 +163,9 @@ def of_user(notes: Notes, census: Census) -> list[procfs.Process]:
     return [
         process
         for process in census.processes
-        if census.users.get(process.pid) == notes.user
-        and process.start >= start
-        and process.pid not in census.marked
+        if process.start >= start
+        and census.user(process.pid) == notes.user
+        and not census.is_marked(process.pid)
         and not _answered_for(process, census)
     ]
 
@@ -175,7 +175,7 @@ def _answered_for(process: procfs.Process, census: Census) -> bool:
     for _ in range(_MOST_ANCESTORS):
         if parent is None or parent.pid == 1:
             return False
-        if parent.pid in census.marked or (parent.name == _SHIM and census.users.get(parent.pid) == _ME):
+        if census.is_marked(parent.pid) or (parent.name == _SHIM and census.user(parent.pid) == _ME):
             return True
         parent = census.by_pid.get(parent.parent)
     return False
@@ -256,13 +256,13 @@ def _devices(notes: Notes, census: Census) -> Found:
 
 def _memory(notes: Notes, tables: Tables) -> Found:
     """System V objects and files of shared memory that are the member's for certain."""
-    since = (notes.run.get("started_at") or 0) // 1_000_000
+    since, pids = (notes.run.get("started_at") or 0) // 1_000_000, notes.pids
     left = [
         f"{one.kind} {one.id}: {one.size} bytes, {one.attached} attached"
         for one in tables.objects
-        if is_its(one, notes.pids, since)
+        if is_its(one, pids, since)
     ]
     for path, status in tables.shared:
-        if is_its_memory(path, status, notes.pids, (notes.attempt, notes.member), since):
+        if is_its_memory(path, status, pids, (notes.attempt, notes.member), since):
             left.append(f"shared memory {path}: {status.st_size} bytes")
     return _named(left)
