@@ -45,6 +45,12 @@ def read_process(pid: int) -> Process | None:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+    try:
+        text = os.read(fd, 4096)  # one line; read for every process of the machine, so without a file object
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
     opening, closing = text.find(b"("), text.rfind(b")")  # the name may hold brackets and spaces
     rest = text[closing + 2 :].split()
     if len(rest) < 22:
