@@ -8,8 +8,9 @@ import pytest
 
 from steelyard.engines.local import disk
 from steelyard.engines.local.engine import LocalEngine
+from steelyard.engines.port import MemberPhase
 from steelyard.model.resources import Availability
-from tests.support.local_engine import end_everything, make_local_engine, sh, wait_ended
+from tests.support.local_engine import end_everything, make_local_engine, notes, sh, wait_ended, wait_for
 
 FILL = "dd if=/dev/zero of=big bs=1M count={} 2>/dev/null; echo written; sleep 600"
 
@@ -31,6 +32,19 @@ def test_a_member_within_its_limit_is_left_alone_whatever_the_clusters_default(t
         assert wait_ended(engine, "mb_2", 30).failure == "work-folder-quota"
     finally:
         end_everything(engine)
+
+
+def test_the_number_of_processes_is_bounded_where_there_is_a_group_for_it(
+    engine: LocalEngine, tmp_path: Path
+) -> None:
+    engine.start([sh("at_1", "sleep 600", cpu=1500)])
+    seen = wait_for(engine, "mb_1", lambda one: one.phase is MemberPhase.RUNNING)
+    groups = [Path(group) for group in notes(tmp_path, "mb_1", "run.json")["groups"]]
+    found = [(group / "pids.max").read_text().strip() for group in groups if (group / "pids.max").exists()]
+    assert (seen.limits == "rlimit") == (groups == [])
+    if not found:
+        pytest.skip("no control group here bounds processes")
+    assert found == [str(4096 + 2 * 1024)]
 
 
 def test_too_little_space_takes_the_machine_out_until_there_is_an_eighth_more(
