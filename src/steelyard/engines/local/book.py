@@ -37,7 +37,7 @@ class Record:
 
     __slots__ = (
         "attempt", "changed", "exit", "limits", "member", "phase", "pidfd", "ready", "ready_at", "shim",
-        "stage", "started_at", "swept", "tries",
+        "stage", "started_at", "swept", "tries", "waited",
     )
 
     def __init__(self, attempt: dict[str, Any], member: dict[str, Any]) -> None:
@@ -54,6 +54,7 @@ class Record:
         self.shim: tuple[int, int] | None = None  # (pid, start time)
         self.pidfd: int | None = None
         self.tries = 0
+        self.waited = 0  # clock ticks of other members' processes that its shim had waited for before
         self.changed = 0
 
     @property
@@ -103,6 +104,7 @@ def read_notes(layout: Layout, record: Record) -> None:
     if run is not None and isinstance(run.get("started_at"), int):
         record.started_at = run["started_at"]
         record.limits = run["limits"] if isinstance(run.get("limits"), str) else None
+        record.waited = run["waited"] if isinstance(run.get("waited"), int) else 0
     if record.exit is not None:
         record.phase, record.started_at = ENDED, record.exit.get("started_at")
         record.swept = os.path.lexists(notes(record.id, "swept"))

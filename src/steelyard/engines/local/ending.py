@@ -25,6 +25,12 @@ _gone: set[int] = set()
 _killed: set[int] = set()
 
 
+def begin() -> None:
+    """What is counted of a member begins: the process may have supervised another one before."""
+    _gone.clear()
+    _killed.clear()
+
+
 def note_gone(pid: int) -> None:
     """A process of the member that was waited for, or ended by force."""
     if len(_gone) < _MOST_PIDS:

@@ -12,14 +12,28 @@ import os
 import resource
 import selectors
 import signal
+import socket
 import time
 from collections import deque
 from contextlib import suppress
+from typing import NoReturn
 
-from steelyard.engines.local import beside, cgroups, enclosure, ending, environment, isolation, procfs, shim
+from steelyard.engines.local import (
+    beside,
+    cgroups,
+    enclosure,
+    ending,
+    environment,
+    hand,
+    isolation,
+    procfs,
+    shim,
+)
 from steelyard.engines.local.ability import Abilities
 from steelyard.engines.local.book import PENDING, RUNNING, STARTING, Book, Record, read_notes
+from steelyard.engines.local.crew import Crew, Work, channel
 from steelyard.engines.local.files import is_real_folder, read_json, remove_tree, write_json
+from steelyard.engines.local.journal import log
 from steelyard.engines.local.paths import Layout, is_id
 from steelyard.engines.local.readiness import Prober
 from steelyard.engines.local.users import UserBook
@@ -34,13 +48,6 @@ _AGAIN = 0.2
 _LOOK_AT_STARTING = 1.0
 
 
-def log(text: str) -> None:
-    """One line in runner.log."""
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    with suppress(OSError):
-        os.write(2, f"{stamp} {os.getpid()} {text}\n".encode("utf-8", "backslashreplace"))
-
-
 class Keeper:
     """All members of one data folder. `turn` is called whenever something may be due."""
 
@@ -50,6 +57,7 @@ class Keeper:
         self.abilities = Abilities(layout, UserBook(layout.users))
         self.book = Book(layout, self.abilities.settle)
         self.prober = Prober(selector, self._ready_changed)
+        self.crew = Crew(selector)
         name = "steelyard-" + hashlib.sha256(layout.data.encode()).hexdigest()[:12]
         self.hierarchy = cgroups.detect(name)
         self.files_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -231,26 +239,50 @@ class Keeper:
             self.unsettled[record.id] = record
 
     def _fork(self, record: Record, lock: int, sweep: str | None) -> None:
-        """Forks a shim, or a sweeper, that holds the lock. Raises OSError."""
-        groups: tuple[str, ...] = ()
+        """Gives a member to a shim, or a sweeper, that then holds the lock. Raises OSError."""
         try:
+            taken = None
             if sweep is None:
-                groups = self._groups(record)
+                work = self._work(record)
                 record.tries += 1
-            signal.pthread_sigmask(signal.SIG_BLOCK, shim.WATCHED)
-            pid = os.fork()
-            if pid == 0:
-                self._be_shim(record, lock, groups, sweep)
+                taken = self.crew.give(work, lock, lambda: self._shim_ended(record))
+            if taken is None:
+                taken = self._fork_shim(record, lock, work if sweep is None else None, sweep or "")
         finally:
             os.close(lock)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
-        record.shim = (pid, procfs.start_time(pid) or 0)
+        record.shim = taken
         if record.phase == PENDING:
             self.starting.add(record.id)
             record.phase, record.stage = STARTING, "provision"
             self.book.touch(record)
         if not self._watch(record):
             self.unsettled[record.id] = record
+
+    def _fork_shim(self, record: Record, lock: int, work: Work | None, sweep: str) -> tuple[int, int]:
+        """A new process that takes `work`, or sweeps: its pid and start time. Raises OSError."""
+        ours, theirs = channel()
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, shim.WATCHED)
+            pid = os.fork()
+            if pid == 0:
+                self._be_shim(record, lock, theirs, work, sweep)
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
+        start = procfs.start_time(pid) or 0
+        if work is None:
+            ours.close()
+        else:
+            self.crew.add(ours, pid, start, lambda: self._shim_ended(record))
+        return pid, start
+
+    def _work(self, record: Record) -> Work:
+        groups = self._groups(record)
+        attempt = {**record.attempt, "members": [record.member]}
+        return Work(attempt, record.member, groups, self.hierarchy.mode if groups else "rlimit")
 
     def _groups(self, record: Record) -> tuple[str, ...]:
         member = record.member
@@ -260,18 +292,18 @@ class Keeper:
             log(f"{record.id}: no control group: {failed}")
             return ()
 
-    def _be_shim(self, record: Record, lock: int, groups: tuple[str, ...], sweep: str | None) -> None:
-        attempt = record.attempt
+    def _be_shim(
+        self, record: Record, lock: int, channel: socket.socket, work: Work | None, sweep: str
+    ) -> NoReturn:
+        """The forked process: one member after another, or one sweep."""
         try:
-            shim.enter(lock)
-            if sweep is None:
-                mode = self.hierarchy.mode if groups else "rlimit"
-                shim.Shim(self.layout, attempt, record.member, groups, mode, self.files_limit).run()
+            shim.enter(lock, keep=(channel.fileno(),))
+            if work is None:
+                ending.sweep(self.layout, record.attempt, record.id, sweep)
             else:
-                ending.sweep(self.layout, attempt, record.id, sweep)
+                hand.serve(self.layout, channel, work, lock, self.files_limit)
         except BaseException as wrong:  # nothing may come back into the runner's loop from here
             log(f"{record.id}: the shim failed: {wrong!r}")
-            ending.sweep(self.layout, attempt, record.id, f"the supervisor failed: {wrong!r}"[:200])
         finally:
             shim.leave()
 

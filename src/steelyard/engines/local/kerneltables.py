@@ -59,7 +59,7 @@ def named_sockets(text: str) -> list[tuple[str, int]]:
 
 
 class Object(NamedTuple):
-    """A System V object. `pids`: who made it or used it last, as far as the kernel notes it; `changed` in s."""
+    """A System V object. `pids`: who made it or used it last, as far as the kernel notes it. `changed`: s."""
 
     kind: str  # shm | sem | msg
     id: int

@@ -100,19 +100,20 @@ def _seen(founds: list[Found]) -> str:
 def sample(running: Iterable[Sequence[Any]], now: int) -> tuple[Sample, ...]:
     """CPU time and resident memory of each running member, summed over all its processes.
 
-    `running`: (member id, shim's pid, shim's start time). Memory that processes share counts in each.
+    `running`: (member id, shim's pid, shim's start time, and, where the runner says so, clock ticks of what
+    the shim had waited for before this member). Memory that processes share counts in each.
     Device use is not seen here: None.
     """
     everyone = procfs.processes()
     known = {process.pid: process for process in everyone}
     ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
     samples = []
-    for member, pid, start in running:
+    for member, pid, start, *waited in running:
         shim = known.get(pid)
         if shim is None or shim.start != start:
             continue
         tree = procfs.descendants(pid, everyone)
-        cpu = shim.waited_cpu + sum(process.cpu + process.waited_cpu for process in tree)
+        cpu = shim.waited_cpu - sum(waited) + sum(process.cpu + process.waited_cpu for process in tree)
         memory = sum(process.pages for process in tree) * page
         samples.append(Sample(member, now, cpu * 1_000_000 // ticks, -(-memory // _MIB), None))
     return tuple(samples)

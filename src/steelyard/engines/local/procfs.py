@@ -76,6 +76,12 @@ def start_time(pid: int) -> int | None:
     return None if process is None else process.start
 
 
+def waited_for() -> int:
+    """Clock ticks of the children that this process has waited for."""
+    me = read_process(os.getpid())
+    return 0 if me is None else me.waited_cpu
+
+
 def is_alive(pid: int, start: int) -> bool:
     """Whether this very process runs: the number of one that ended may be another's by now."""
     process = read_process(pid)

@@ -26,7 +26,8 @@ from steelyard.engines.local.book import ENDED, RUNNING, Record
 from steelyard.engines.local.door import HAND_OVER, Door, HandOver, RequestError
 from steelyard.engines.local.files import read_json, write_json
 from steelyard.engines.local.isolation import MODES, Wish
-from steelyard.engines.local.keeper import Keeper, log
+from steelyard.engines.local.journal import log
+from steelyard.engines.local.keeper import Keeper
 from steelyard.engines.local.paths import Layout
 
 _IDLE_SECONDS = 60.0
@@ -47,8 +48,8 @@ class Runner:
         self.idle_since: float | None = None
         self.done = False
         self.beside: set[int] = set()  # processes that were forked for commands beside members
-        self.door = Door(layout, self.selector, self.handle)
         self.archivist = Archivist(layout, _is_child, _step_aside)
+        self.door = Door(layout, self.selector, self.handle)
 
     def serve(self) -> None:
         """Runs until told to end, or until nobody needs it."""
@@ -176,15 +177,17 @@ class Runner:
             os.unlink(self.layout.claim(name))  # first: from here on its work folder says that it was
             self.book.drop(name)
             for record in records:
-                self.keeper.unsettled.pop(record.id, None)
                 declared = tuple(record.attempt.get("artifacts") or ())
                 self.archivist.finished(Finished(name, record.id, declared))
+                self.keeper.unsettled.pop(record.id, None)
                 if record.pidfd is None:
                     self.keeper.drop_notes(record.id)
 
-    def _running(self, install: str, _request: dict[str, Any]) -> list[list[Any]]:
+    def _running(self, install: str, request: dict[str, Any]) -> list[list[Any]]:
+        """Members with their shims; `waited` only to those who ask for it, for earlier servers do not."""
+        waited = request.get("waited") is True
         return [
-            [record.id, *record.shim]
+            [record.id, *record.shim, *([record.waited] if waited else [])]
             for record in self.book.members.values()
             if record.phase == RUNNING and record.shim is not None and record.attempt["install"] == install
         ]
@@ -212,13 +215,13 @@ class Runner:
 
         return take
 
-    def _retire(self, _install: str, _request: dict[str, Any]) -> dict[str, int]:
-        """Ends the runner when nothing runs; says how much does where it stays."""
-        live = self.book.live()
     def _tidy(self, _install: str, request: dict[str, Any]) -> None:
         """Work folders and artifacts of ended attempts that are older (µs UTC) are removed; None: none is."""
         self.archivist.tidy(request["work"], request["artifacts"])
 
+    def _retire(self, _install: str, _request: dict[str, Any]) -> dict[str, int]:
+        """Ends the runner when nothing runs; says how much does where it stays."""
+        live = self.book.live()
         self.done = not self.keeper.busy
         return {"live": live}
 
@@ -229,14 +232,14 @@ def _is_child(pid: int) -> bool:
     return process is not None and process.alive and process.parent == os.getpid()
 
 
-def _take_lock(layout: Layout) -> int | None:
-    """The folder's lock, None where another runner has it."""
-    fd = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 def _step_aside() -> None:
     """A fork that is nobody's shim lets go of everything of the runner's."""
     shim.enter(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
+def _take_lock(layout: Layout) -> int | None:
+    """The folder's lock, None where another runner has it."""
+    fd = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     for _ in range(20):  # a shim forked an instant before its runner died still closes its copy
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

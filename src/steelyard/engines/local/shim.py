@@ -35,7 +35,7 @@ from typing import Any, NoReturn
 
 from steelyard.engines.local import cgroups, console, enclosure, ending, environment, launch, procfs, quota
 from steelyard.engines.local.environment import Failure
-from steelyard.engines.local.files import read_json, write_json
+from steelyard.engines.local.files import note_plainly, read_json, write_json
 from steelyard.engines.local.paths import Layout
 
 #: What the runner tells a shim by signal. A stop stands in stop.json; its signal only says: look.
@@ -86,6 +86,7 @@ class Shim:
         self.mode = mode
         self.files_limit = files_limit
         self.id: str = member["member"]
+        self.waited = procfs.waited_for()  # before this member: a shim may have had others
         self.child: int | None = None
         self.gated: launch.Gated | None = None
         self.status: int | None = None
@@ -104,7 +105,6 @@ class Shim:
     def run(self) -> None:
         """From the environment stage to the last trace removed."""
         self._note_run("environment", None)
-        self._hint()
         failure = self._start()
         if self.child is not None and failure is None:
             self._hint()
@@ -317,8 +317,13 @@ class Shim:
             "attempt": self.attempt["attempt"], "member": self.id, "stage": stage,
             "shim": {"pid": me, "start": procfs.start_time(me)}, "child": noted,
             "started_at": self.started if noted else None, "groups": list(self.groups), "limits": self.mode,
+            "waited": self.waited,
         }
-        write_json(self.layout.notes(self.id, "run.json"), note)
+        path = self.layout.notes(self.id, "run.json")
+        if noted is None:  # one that is torn says the same as none
+            note_plainly(path, note)
+        else:
+            write_json(path, note)
 
     def _write_exit(self, failure: Failure | None) -> None:
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
