@@ -302,7 +302,8 @@ class Agent:
 
 #: Commands that carry nothing but what they are about, in the order in which they are carried out.
 _MERGED: dict[type, str] = {
-    Fence: "attempt_ids", ReadEnd: "members", ReadResult: "files", Probe: "attempt_ids", Forget: "attempt_ids",
+    Fence: "attempt_ids", ReadEnd: "members", ReadResult: "files", Probe: "attempt_ids",
+    Forget: "attempt_ids",
 }  # fmt: skip
 
 

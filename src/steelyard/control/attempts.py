@@ -10,12 +10,18 @@ from steelyard.services.live import LiveState
 from steelyard.services.live_records import LiveAttempt, LiveMember
 from steelyard.store.statements import Row
 
+#: The variable in which a task of an array finds its number.
+ARRAY_INDEX = "STEELYARD_ARRAY_INDEX"
+
 
 def attempt_start(state: LiveState, install_id: str, attempt: LiveAttempt, cluster: str) -> AttemptStart:
     """The members of an attempt that run on one cluster."""
     roles = {role.name: role for role in attempt.spec.roles}
+    index = attempt.group_index if attempt.spec.array is not None else None
     members = tuple(
-        _member(state, roles[member.role], member) for member in attempt.members if member.cluster == cluster
+        _member(state, roles[member.role], member, index)
+        for member in attempt.members
+        if member.cluster == cluster
     )
     probe = next((role.probe.path for role in attempt.spec.roles if role.probe is not None), None)
     return AttemptStart(
@@ -49,7 +55,7 @@ def isolation_of(attempt: LiveAttempt) -> Row:
     return {"isolation": {"mode": ", ".join(modes), "not_enforced": sorted(missing)}}
 
 
-def _member(state: LiveState, role: Role, member: LiveMember) -> MemberStart:
+def _member(state: LiveState, role: Role, member: LiveMember, index: int | None) -> MemberStart:
     bindings = []
     cpu = memory = 0
     for allocation in member.allocations:
@@ -75,7 +81,7 @@ def _member(state: LiveState, role: Role, member: LiveMember) -> MemberStart:
         index=member.index,
         node=member.node,
         command=role.command,
-        env=role.env,
+        env=role.env if index is None else (*role.env, (ARRAY_INDEX, str(index))),
         devices=tuple(bindings),
         cpu=cpu,
         memory=memory,

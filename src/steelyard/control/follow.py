@@ -51,6 +51,12 @@ class Follower:
         self._versions = versions
         self.clusters_changed = True
         self._releases: set[int] = set()
+        self._groups: set[int] = set()
+
+    def take_groups(self) -> set[int]:
+        """Groups of which others changed a workload since this was asked last."""
+        found, self._groups = self._groups, set()
+        return found
 
     def take_releases(self) -> set[int]:
         """Unproven releases that others changed since this was asked last: an operator wants something."""
@@ -73,6 +79,7 @@ class Follower:
             changed = rows.workloads_by_id(connection, workloads)
             if declared:
                 self._take_policy(connection)
+        self._groups |= {row.group_id for row in changed if row.group_id is not None}
         for row in changed:
             self._workload(live_attempt(row, []), row.phase == Phase.FINISHED)
         if declared:

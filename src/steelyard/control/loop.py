@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from steelyard.control.agents import Agent, Seen, drain
+from steelyard.control.arrays import Arrays
 from steelyard.control.context import Context
 from steelyard.control.follow import Follower
 from steelyard.control.idle import Idleness
@@ -72,6 +73,7 @@ class Desk:
         self.scheduler = Scheduler(self.context, self.waiting)
         self.reconciler = Reconciler(self.context, self.waiting)
         self.idleness = Idleness(self.context)
+        self.arrays = Arrays(self.context)
         self.inventory = Inventory(self.context)
         self.releaser = Releaser(self.context, self.inventory)
         self.sight = Sight(self.context)
@@ -195,6 +197,8 @@ class ControlLoop:
             desk.reconciler.timers()
             desk.idleness.run()
         more = desk.releaser.run() or more
+        desk.arrays.follow(desk.follower.take_groups())
+        more = desk.arrays.run() or more
         due = desk.scheduler.next_at is not None and desk.scheduler.next_at <= context.store.now()
         if context.changed or due or desk.scheduler.more:
             context.changed = False

@@ -11,8 +11,10 @@ from typing import Any
 
 from steelyard.evidence.leaf import ActorRef, Origin
 from steelyard.model.ids import render
+from steelyard.model.organisation import OrgPlace
 from steelyard.model.workloads import Shape
-from steelyard.services.submission import InGroup
+from steelyard.services.shapes import read_shape
+from steelyard.services.submission import Admitted, InGroup, read_spec
 from steelyard.services.waits import slices_until
 from steelyard.services.workload_changes import (
     WITHDRAWN_FROM,
@@ -23,6 +25,7 @@ from steelyard.services.workload_changes import (
 )
 from steelyard.store import groups as repository
 from steelyard.store import tables as t
+from steelyard.store import workloads
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
 from steelyard.store.unit import Unit
@@ -118,6 +121,15 @@ def _stop(unit: Unit, view: View, actor: ActorRef, member: Record, now: int, ori
     unit.writes += part.writes
     unit.drafts += part.drafts
 
+
+def admitted_again(view: View, first: Record, policy_version: int) -> Admitted:
+    """What a workload of a group was let in as, for one more of the same."""
+    shape = read_shape(workloads.shape_bodies(view, [first["shape_id"]])[first["shape_id"]])
+    place = OrgPlace(first["namespace"], first["project"], None, None, None, 0)
+    return Admitted(
+        read_spec(first["spec_json"]), place, first["queue"], first["priority_class"], first["priority"],
+        shape, shape.key, policy_version,
+    )  # fmt: skip
 
 # --- how it stands ---------------------------------------------------------------------------------
 def outlines(view: View, rows: Collection[Record], shapes: Mapping[int, Shape]) -> dict[int, Json]:

@@ -47,6 +47,7 @@ class LiveState:
     def __init__(self) -> None:
         self.attempts: dict[int, LiveAttempt] = {}
         self.by_workload: dict[int, LiveAttempt] = {}
+        self.in_groups: dict[int, set[int]] = {}  # group → its live workloads
         self._phases: dict[Phase, dict[int, LiveAttempt]] = {phase: {} for phase in Phase}
         self.nodes: dict[int, LiveNode] = {}
         self.devices: dict[int, LiveDevice] = {}
@@ -73,6 +74,8 @@ class LiveState:
         self.remove(attempt.workload_id)
         self.attempts[attempt.attempt_id] = attempt
         self.by_workload[attempt.workload_id] = attempt
+        if attempt.group_id is not None:
+            self.in_groups.setdefault(attempt.group_id, set()).add(attempt.workload_id)
         self._index(attempt)
 
     def remove(self, workload_id: int) -> None:
@@ -81,6 +84,8 @@ class LiveState:
         if attempt is not None:
             self._unindex(attempt)
             self.attempts.pop(attempt.attempt_id, None)
+            if attempt.group_id is not None:
+                self.in_groups.get(attempt.group_id, set()).discard(workload_id)
 
     def change_phase(self, attempt: LiveAttempt, phase: Phase) -> None:
         """Move an attempt to a phase; its indexes follow. Releases nothing by itself."""

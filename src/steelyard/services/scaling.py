@@ -7,14 +7,12 @@ from typing import Any
 from steelyard.evidence.leaf import ActorRef, Origin
 from steelyard.model.errors import ConflictError, InvalidError, RefusedError
 from steelyard.model.ids import render
-from steelyard.model.organisation import OrgPlace, Principal
+from steelyard.model.organisation import Principal
 from steelyard.services import groups
 from steelyard.services.admission import in_sight
-from steelyard.services.shapes import read_shape
-from steelyard.services.submission import Admitted, InGroup, add_workload, read_spec
+from steelyard.services.submission import Admitted, InGroup, add_workload
 from steelyard.services.workloads import Desk, OnUnit, change, find
 from steelyard.store import groups as repository
-from steelyard.store import workloads as rows
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
 from steelyard.store.unit import Unit
@@ -66,14 +64,4 @@ def scale(
 
 def _again(desk: Desk, view: View, first: Record, now: int) -> Admitted:
     """The request of the first replica, for one more of it."""
-    return admitted_again(view, first, desk.grounds.current(now).policy.version)
-
-
-def admitted_again(view: View, first: Record, policy_version: int) -> Admitted:
-    """What a workload of a group was let in as, for one more of the same."""
-    shape = read_shape(rows.shape_bodies(view, [first["shape_id"]])[first["shape_id"]])
-    place = OrgPlace(first["namespace"], first["project"], None, None, None, 0)
-    return Admitted(
-        read_spec(first["spec_json"]), place, first["queue"], first["priority_class"], first["priority"],
-        shape, shape.key, policy_version,
-    )  # fmt: skip
+    return groups.admitted_again(view, first, desk.grounds.current(now).policy.version)

@@ -55,6 +55,21 @@ def groups_of(connection: Connection, group_ids: Collection[int]) -> dict[int, R
     return found
 
 
+def open_arrays(connection: Connection) -> list[Record]:
+    """Arrays that have tasks still to be submitted."""
+    g = t.workload_group.c
+    query = select(t.workload_group).where(g.kind == "array", g.stopped_at.is_(None), g.next_index < g.most)
+    return [record(row) for row in connection.execute(query)]
+
+
+def members_by_index(connection: Connection, group_id: int, index: int) -> Record | None:
+    """The workload of a group at an index."""
+    w = t.workload.c
+    query = select(t.workload).where(w.group_id == group_id, w.group_index == index)
+    row = connection.execute(query).first()
+    return None if row is None else record(row)
+
+
 def guarantees(connection: Connection, queue: str) -> list[Record]:
     """(id, guaranteed, shape_id) of the services of a queue that have a guarantee and are not gone."""
     w, g = t.workload.c, t.workload_group.c

@@ -84,7 +84,8 @@ def test_a_result_that_is_not_there_is_said_to_be_missing(
     ("data", "state"),
     [
         (b"{}", "recorded"), (b"[1]", "invalid"), (b"{", "invalid"), (b"\xff\xfe", "invalid"),
-        (b"", "invalid"), (b"x" * (MAX_RESULT + 1), "too-large"), (b'{"a":' * 40 + b"1" + b"}" * 40, "invalid"),
+        (b"", "invalid"), (b"x" * (MAX_RESULT + 1), "too-large"),
+        (b'{"a":' * 40 + b"1" + b"}" * 40, "invalid"),
         (b'{"a": NaN}', "invalid"), (b"[" * 60_000, "invalid"),
     ],
 )  # fmt: skip
