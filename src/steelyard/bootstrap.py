@@ -45,6 +45,7 @@ from steelyard.services.present import Present
 from steelyard.services.metrics import Loop as LoopNow
 from steelyard.services.metrics import Meters
 from steelyard.services.setup import first_start, reset_password
+from steelyard.services.retention import read_retention
 from steelyard.services.workloads import Desk
 from steelyard.store.archive import is_unfinished
 from steelyard.store.clock import SteadyClock
@@ -184,7 +185,10 @@ def build(folder: Path, database: str) -> House:
     store.writer.on_flush = meters.commit
     holder = render("server", store.ids.next())
     present = Present()
-    loop = ControlLoop(store, make_engine, seal, holder, on_cycle=meters.cycle, present=present)
+    loop = ControlLoop(
+        store, make_engine, seal, holder,
+        on_cycle=meters.cycle, present=present, kept=read_retention(folder),
+    )  # fmt: skip
     desk = Desk(store, SnapshotSource(present))
     services = Services.over(store, desk=desk, engines=engines, signer=signer, meters=meters)
     services.extra["control"] = loop

@@ -82,9 +82,10 @@ def replay(session: Session, cycle: Annotated[str, typer.Argument(metavar="CYCLE
     found = session.client.replay(cycle)
 
     def draw() -> None:
-        session.say("cli.replay.same" if found["same"] else "cli.replay.differs", id=cycle)
+        told = {True: "cli.replay.same", False: "cli.replay.differs", None: "cli.replay.purged"}
+        session.say(told[found["same"]], id=cycle)
         for difference in found["differences"][:_MAX_SHOWN]:
             session.line(f"  - {one_line(difference)}")
 
     session.emit(found, draw)
-    return 0 if found["same"] else 1
+    return 1 if found["same"] is False else 0

@@ -24,6 +24,7 @@ from steelyard.control.lease import Lease
 from steelyard.control.metering import Causes
 from steelyard.control.reconcile import Reconciler
 from steelyard.control.release import Releaser
+from steelyard.control.retain import Retainer
 from steelyard.control.schedule import Scheduler
 from steelyard.control.seal import Sealer
 from steelyard.control.sight import Sight
@@ -35,6 +36,7 @@ from steelyard.model.lifecycle import HOLDING_PHASES, Phase
 from steelyard.services.live_load import load_state
 from steelyard.services.organisation import load_history
 from steelyard.services.present import Present
+from steelyard.services.retention import Retention
 from steelyard.store import leaves
 from steelyard.store import live as rows
 from steelyard.store.archive import RESTORED_AT
@@ -56,7 +58,9 @@ FAILED_WAIT, MOST_FAILED_WAIT = 0.02, 5.0
 class Desk:
     """Everything the loop holds while it has the lease; made anew after a failed commit."""
 
-    def __init__(self, store: Store, agents: dict[str, Agent], fence: int, seal: Seal) -> None:
+    def __init__(
+        self, store: Store, agents: dict[str, Agent], fence: int, seal: Seal, kept: Retention
+    ) -> None:
         with store.read() as connection:
             size = leaves.log_size(connection)
             last_hash = leaves.leaf_hash(connection, size - 1) if size else None
@@ -79,6 +83,7 @@ class Desk:
         self.sight = Sight(self.context)
         self.causes = Causes(self.context)
         self.sealer = Sealer(store, seal)
+        self.retainer = Retainer(self.context, kept)
         self.follower = Follower(self.context, self.inventory, versions)
 
 
@@ -94,12 +99,14 @@ class ControlLoop:
         *,
         inline: bool = False,
         on_cycle: Callable[[int, float], None] | None = None,
+        kept: Retention | None = None,
         present: Present | None = None,
     ) -> None:
         self._store = store
         self._make_engine = make_engine
         self._seal = seal
         self._inline = inline
+        self._kept = kept or Retention()
         self._on_cycle = on_cycle  # told after each cycle: placements, seconds
         self._present = present or Present()
         self._lease = Lease(store, holder)
@@ -167,7 +174,7 @@ class ControlLoop:
             return False
         fresh = self.desk is None or self.desk.context.fence != fence
         if self.desk is None or fresh:
-            self.desk = Desk(self._store, self.agents, fence, self._seal)
+            self.desk = Desk(self._store, self.agents, fence, self._seal, self._kept)
             for agent in self.agents.values():
                 agent.look_again()
             self._present.open(self._wake.set)
@@ -205,6 +212,7 @@ class ControlLoop:
             self._cycle(desk)
             desk.causes.run(desk.waiting)
         desk.sealer.run()
+        desk.retainer.run()
         self._present.answer(lambda: (context.state.snapshot(), context.state.policy))
         self._set_polls(desk)
         return more or desk.scheduler.more

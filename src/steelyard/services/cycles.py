@@ -9,15 +9,17 @@ import msgspec
 
 from steelyard.identity.authorise import authorise, scope
 from steelyard.model.errors import NotFoundError, UnavailableError
-from steelyard.model.ids import parse, render
+from steelyard.model.ids import EPOCH_MS, id_time, parse, render
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.policy import Policy
+from steelyard.model.units import MILLISECOND
 from steelyard.scheduling.decide import decide
 from steelyard.scheduling.decisions import Decisions
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.services.basis import read_basis
 from steelyard.store import cycles as repository
 from steelyard.store.database import View
+from steelyard.store.retention import cycles_purged_until
 from steelyard.store.scoped import Record
 from steelyard.store.store import Store
 
@@ -25,6 +27,7 @@ Json = dict[str, Any]
 #: What a cycle did, and what a replay has to do again.
 COMPARED = ("placements", "evictions", "holds", "dropped_holds", "refusals")
 MAX_DIFFERENCES = 50
+EARLIEST = (EPOCH_MS + 1) * MILLISECOND  # no id is older, but for one that nobody gave
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -96,28 +99,44 @@ def _outline(row: Record) -> Json:
 def cycle_page(connection: View, scope: Scope, cycle_id: int) -> Json:
     """One cycle whole. Raises NotFoundError."""
     row = _found(connection, scope, cycle_id)
+    if row is None:
+        return _purged(cycle_id)
     return {
         **_outline(row),
+        "purged": False,
         "observations": {name: view.observed_at for name, view in read_basis(row).clusters.items()},
         "decisions": msgspec.json.decode(row["decisions_json"]),
         "reasons": msgspec.json.decode(row["reasons_json"]),
     }
 
 
-def _found(connection: View, scope: Scope, cycle_id: int) -> Record:
+def _purged(cycle_id: int) -> Json:
+    """A cycle of which nothing is kept any more but what leaves say of it."""
+    unknown = ("at", "log_size", "last_hash", "policy_version", "observations", "decisions", "reasons")
+    return {"id": render("cycle", cycle_id), "purged": True, **dict.fromkeys(unknown)}
+
+
+def _found(connection: View, scope: Scope, cycle_id: int) -> Record | None:
+    """The row; None for one that is older than what is kept. Raises NotFoundError."""
     row = repository.get_cycle(connection, scope, cycle_id)
+    if row is None and EARLIEST <= id_time(cycle_id) < cycles_purged_until(connection):
+        return None
     if row is None:
         raise NotFoundError("not-found", kind="cycle", id=render("cycle", cycle_id))
     return row
 
 
 def replay(connection: View, scope: Scope, snapshots: PastSnapshots, cycle_id: int) -> Json:
-    """Decide the cycle again from what it was made of, and compare."""
+    """Decide the cycle again from what it was made of, and compare. `same` is null where that was purged."""
     row = _found(connection, scope, cycle_id)
+    purged = cycles_purged_until(connection)
+    if row is None or any(since < purged for _, since, _ in read_basis(row).holds):
+        return {"same": None, "differences": [], "count": 0, "purged": True}
     snapshot, policy, now = snapshots.as_of(connection, cycle_id)
     again = msgspec.json.decode(decisions_body(decide(snapshot, policy, now)))
     differences = list(compare(msgspec.json.decode(row["decisions_json"]), again))
-    return {"same": not differences, "differences": differences[:MAX_DIFFERENCES], "count": len(differences)}
+    shown = differences[:MAX_DIFFERENCES]
+    return {"same": not differences, "differences": shown, "count": len(differences), "purged": False}
 
 
 def compare(stored: Json, again: Json) -> Iterable[Json]:

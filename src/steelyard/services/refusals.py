@@ -28,6 +28,7 @@ from steelyard.services.verdicts import judge_refusal, leaf_view
 from steelyard.store import tables as t
 from steelyard.store import workloads as repository
 from steelyard.store.database import View
+from steelyard.store.retention import NOTHING
 from steelyard.store.scoped import Record
 from steelyard.store.store import Store
 from steelyard.store.unit import Unit
@@ -187,6 +188,7 @@ def refusal_view(row: Record, scope: Scope) -> Json:
         "policy_version": row["policy_version"],
         "request_digest": row["request_digest"],
         "review_state": row["review_state"],
+        "purged": row["asked_json"] == NOTHING,
         "verdict": msgspec.to_builtins(judge_refusal(reasons)),
     }
 
