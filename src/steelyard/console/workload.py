@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from steelyard.console.document import document_of
@@ -34,6 +35,7 @@ _ACT: Mapping[str, Callable[..., Json]] = {
     "hold": workloads.hold,
     "release": workloads.release,
 }
+MAX_RESULT = 16 * 1024
 #: What may be said to be done.
 _DONE = frozenset({*ACTIONS, "submit", "scale"})
 #: How the lead of a page is toned, by phase and by outcome.
@@ -57,6 +59,7 @@ def workload_page(visit: Visit) -> Response:
         story=picture,
         log=log_of(visit, view),
         document=document_of(view),
+        pretty=_pretty,
         done=visit.asked("done") if visit.asked("done") in _DONE else "",
     )
 
@@ -87,6 +90,12 @@ def _may_change(visit: Visit, view: Json) -> bool:
     except ForbiddenError:
         return False
     return True
+
+
+def _pretty(value: object) -> str:
+    """A result as it may be read, not more of it than a page takes."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return text if len(text) <= MAX_RESULT else f"{text[:MAX_RESULT]}…"
 
 
 def is_scalable(visit: Visit, view: Json) -> bool:

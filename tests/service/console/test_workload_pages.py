@@ -175,3 +175,20 @@ def test_an_array_shows_how_much_of_it_is_done(pages: Pages) -> None:
     listed = browser.get("/workloads?q=sweep").text
     page = browser.get(re.findall(r"/workloads/wl_\w+", listed)[0]).text
     assert "5 of 5 done" in page
+
+
+def test_an_evaluation_names_its_model_and_data_and_each_leads_to_the_other(pages: Pages) -> None:
+    model = pages.house.submit("teacher", expect={"run": "10ms"})
+    pages.house.run_dry()
+    asked = {
+        "model": {"name": "net", "workload": model},
+        "dataset": {"name": "digits", "digest": f"sha256:{'b' * 64}"},
+    }
+    judged = pages.house.submit("judge", kind="evaluation", evaluation=asked, expect={"run": "10ms"})
+    pages.house.run_dry()
+    browser = pages.as_("ann")
+    page = browser.get(f"/workloads/{judged}").text
+    assert "What was evaluated" in page
+    assert "digits" in page
+    assert f'href="/workloads/{model}"' in page
+    assert f'href="/workloads/{judged}"' in browser.get(f"/workloads/{model}").text
