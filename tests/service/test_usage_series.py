@@ -78,7 +78,7 @@ def gpus(found: UsageSeries) -> ClassSeries:
     return next(each for each in found.classes if each.device_class == "gpu")
 
 
-@pytest.mark.requirement("G3")
+@pytest.mark.requirement("L23")
 @pytest.mark.parametrize("spans", [1, 2, 7, 72, 1000])
 @pytest.mark.parametrize("cut", [(0, 0), (130_000, 0), (0, 90_000), (777_001, 133_337)])
 def test_the_sums_over_all_spans_are_those_of_the_report(
@@ -90,7 +90,7 @@ def test_the_sums_over_all_spans_are_those_of_the_report(
     assert sums(found) == reported(house, ADMIN, *found.window)
 
 
-@pytest.mark.requirement("G3")
+@pytest.mark.requirement("L23")
 @pytest.mark.parametrize("spans", [3, 72])
 def test_in_every_span_what_is_told_apart_is_the_capacity_exactly(house: House, spans: int) -> None:
     found = usage_series(house.store, ADMIN, START, house.clock.at, "kind", spans)

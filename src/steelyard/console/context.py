@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from steelyard.console.kept import Kept
 from steelyard.engines.port import Engine
 from steelyard.services.attempts import RefusedAttempts
 from steelyard.services.sessions import Logins, Principals
+from steelyard.services.usage_series import UsageSeries
 from steelyard.services.workloads import Desk
 from steelyard.store.store import Store
 
@@ -36,3 +38,4 @@ class Console:
     engines: Mapping[str, Engine] = field(default_factory=dict)
     signer: Any = None  # the log's signing key
     extra: Mapping[str, Any] = field(default_factory=dict)
+    usage: Kept[UsageSeries] = field(default_factory=Kept)

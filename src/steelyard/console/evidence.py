@@ -9,6 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from steelyard.console.answers import HEADERS
 from steelyard.console.serve import Page
+from steelyard.console.usage import said_of
 from steelyard.console.usage_window import window_of
 from steelyard.console.visit import Visit
 from steelyard.model.errors import InvalidError, NotFoundError, UnavailableError
@@ -141,7 +142,7 @@ def bundle(visit: Visit) -> Response:
             visit.console.store, visit.principal, visit.console.signer, window.start, window.end
         )
     except InvalidError as error:
-        return _first_page(visit, 422, visit.speech.error(error.code, error.params))
+        return _first_page(visit, 422, said_of(visit, error))
     archive = spooled_tar(files)
     headers = {**HEADERS, "Content-Disposition": 'attachment; filename="steelyard-evidence.tar"'}
     return StreamingResponse(read_pieces(archive), media_type="application/x-tar", headers=headers)

@@ -18,7 +18,7 @@ from steelyard.services import fleet
 from steelyard.services.inventory import PARTS
 
 Json = Mapping[str, Any]
-NODES_A_PAGE = 40
+NODES_A_PAGE = 32
 CLASSES = tuple(each.value for each in DeviceClass)
 #: Given out in any amount, so drawn as bars beside the cells.
 AMOUNTS = (DeviceClass.CPU.value, DeviceClass.MEMORY.value)
@@ -68,7 +68,7 @@ def node_page(visit: Visit) -> Response:
     """One node."""
     found = fleet.show_node(visit.console.store, visit.principal, parse("node", visit.named("node")))
     picture = _cells(visit, found["devices"])
-    return visit.show("node.html", node=found, picture=picture, states=PARTS, look_of=look_of)
+    return visit.show("node.html", node=found, picture=picture, states=PARTS, look_of=look_of, merged=merged)
 
 
 def device_page(visit: Visit) -> Response:
@@ -79,6 +79,7 @@ def device_page(visit: Visit) -> Response:
         device=found,
         picture=cell_picture(_cell(visit, found)),
         look=look_of(found),
+        holders=merged(found["holders"]),
         states=PARTS,
         current=[fact for fact in found["facts"] if fact["valid_to"] is None],
         former_facts=[fact for fact in found["facts"] if fact["valid_to"] is not None],
@@ -99,6 +100,16 @@ def look_of(device: Json) -> str:
     if device["state"] == "held":
         return "held" if device["held"] else "reserved"
     return str(device["state"])
+
+
+def merged(holders: Iterable[Json]) -> list[dict[str, Any]]:
+    """One entry for each workload that holds, whatever number of its members do; who is nameless is one."""
+    found: dict[str | None, dict[str, Any]] = {}
+    for holder in holders:
+        known = found.setdefault(holder["workload"], {**holder, "quantity": 0})
+        known["quantity"] += holder["quantity"]
+        known["since"] = min(known["since"], holder["since"])
+    return list(found.values())
 
 
 def _cells(visit: Visit, devices: Iterable[Json]) -> Markup | None:
@@ -130,7 +141,7 @@ def _about(visit: Visit, device: Json, look: str) -> str:
         said.append(
             speech.say("inventory.held-of", held=held, all=speech.amount(device["class"], device["capacity"]))
         )
-    said += [holder["name"] for holder in device["holders"] if holder["name"] is not None][:4]
+    said += [each["name"] for each in merged(device["holders"]) if each["name"] is not None][:4]
     return " · ".join(said)
 
 

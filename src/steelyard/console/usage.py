@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from starlette.responses import Response
 
 from steelyard.console.answers import HEADERS
 from steelyard.console.serve import Page
-from steelyard.console.usage_window import SPANS, shift_of, window_of
+from steelyard.console.usage_window import SPANS, Window, dated, shift_of, window_of
 from steelyard.console.visit import Visit
 from steelyard.model.errors import InvalidError
 from steelyard.model.units import HOUR, SECOND
@@ -21,6 +22,7 @@ from steelyard.reports.drawing.markup import Markup
 from steelyard.reports.drawing.palette import IDLE, OTHER_STATES, holder_fills, legend, state_fill
 from steelyard.reports.drawing.stacked import Layer, stacked
 from steelyard.services import usage
+from steelyard.services.usage import authorise_usage
 from steelyard.services.usage_series import Amounts, ClassSeries, UsageSeries, usage_series
 
 BY = ("project", "team", "kind", "queue", "namespace", "submitter", "environment", "cost_centre", "cluster")
@@ -30,6 +32,7 @@ _ORDER = ("gpu", "npu", "other", "cpu", "memory")
 _UNIT = {"memory": 1024}
 _OTHERS = "f-others"
 _LAST = 2**62
+_TYPED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +70,41 @@ def usage_page(visit: Visit) -> Response:
     by = visit.asked("by") if visit.asked("by") in BY else "project"
     try:
         window = window_of(visit)
-        found = usage_series(visit.console.store, visit.principal, window.start, window.end, by)
+        found = _series(visit, window, by)
     except InvalidError as error:
-        failed = visit.speech.error(error.code, error.params)
-        return visit.show("usage.html", 422, window=None, found=None, failed=failed, **_given(visit, by))
+        typed = [text if _TYPED.fullmatch(text) else "" for text in (visit.asked("from"), visit.asked("to"))]
+        given = {"window": None, "found": None, "typed": typed, **_given(visit, by)}
+        return visit.show("usage.html", 422, failed=said_of(visit, error), **given)
     panels = [_panel(visit, each, found) for each in sorted(found.classes, key=_place)]
     return visit.show(
         "usage.html",
         window=window,
         found=found,
+        typed=window.given,
         failed=None,
         panels=panels,
         waits=_waits(found.waits),
         complete=_complete(found.classes),
         **_given(visit, by),
     )
+
+
+def _series(visit: Visit, window: Window, by: str) -> UsageSeries:
+    """As of now, or as of a moment ago where it takes long: the page says of which window it is."""
+    seen = authorise_usage(visit.principal)
+    start = None if window.span == "week" else window.start  # a week begins anew each moment
+    key = (seen.projects, window.span, start, window.end, by)
+    return visit.console.usage.get(
+        key, lambda: usage_series(visit.console.store, visit.principal, window.start, window.end, by)
+    )
+
+
+def said_of(visit: Visit, error: InvalidError) -> str:
+    """What is wrong with a window, with its instants on the reader's clock."""
+    if error.code != "window-invalid":
+        return visit.speech.error(error.code, error.params)
+    start, end = (dated(int(error.params[name] or 0), visit.speech.zone) for name in ("start", "end"))
+    return visit.speech.say("usage.window-invalid", start=start, end=end)
 
 
 def _given(visit: Visit, by: str) -> dict[str, Any]:

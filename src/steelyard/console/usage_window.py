@@ -76,3 +76,8 @@ def shift_of(zone_name: str, at: int) -> int:
     """How far a zone's clock is ahead of UTC at an instant, in µs."""
     ahead = (_EPOCH + timedelta(microseconds=at)).astimezone(zone(zone_name)).utcoffset()
     return (ahead or timedelta()) // _MICRO
+
+
+def dated(at: int, zone_name: str) -> str:
+    """An instant with its year on a zone's clock, to the minute, as plain text."""
+    return (_EPOCH + timedelta(microseconds=at)).astimezone(zone(zone_name)).strftime("%Y-%m-%d %H:%M")

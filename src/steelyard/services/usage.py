@@ -186,21 +186,26 @@ def _added(
 def waits(view: View, seen: Scope, window: Window) -> list[Json]:
     """Who waited how long for what, by project, kind and reason."""
     times: dict[tuple[str, str, str], int] = defaultdict(int)
-    workloads: dict[tuple[str, str, str], set[int]] = defaultdict(set)
-    for rows in (repository.wait_rows(view, seen, window), open_waits(view, seen, window[1])):
-        for row in rows:
-            length = min(row["t1"], window[1]) - max(row["t0"], window[0])
-            if length > 0:
-                key = (row["project"], row["kind"], row["reason"])
-                times[key] += length
-                workloads[key].add(row["workload_id"])
+    numbers: dict[tuple[str, str, str], int] = defaultdict(int)
+    for key, (time, number) in repository.wait_sums(view, seen, window).items():
+        times[key], numbers[key] = time, number
+    opened = open_waits(view, seen, window[1])
+    counted = repository.waited(view, {row["workload_id"] for row in opened}, window)
+    for row in opened:
+        length = min(row["t1"], window[1]) - max(row["t0"], window[0])
+        if length > 0:
+            key = (row["project"], row["kind"], row["reason"])
+            times[key] += length
+            if (row["workload_id"], row["reason"]) not in counted:
+                counted.add((row["workload_id"], row["reason"]))
+                numbers[key] += 1
     return [
         {
             "project": key[0],
             "kind": key[1],
             "reason": key[2],
             "time": wide_to_json(times[key]),
-            "count": len(workloads[key]),
+            "count": numbers[key],
         }
         for key in sorted(times)
     ]
@@ -224,11 +229,11 @@ def _complete(unheld: Sums, capacity: Sums) -> bool:
     return unknown * 1000 <= total * UNKNOWN_PERMILLE
 
 
-def closes(view: View, window: Window) -> bool:
+def closes(view: View, window: Window, whole: OpenSegments | None = None) -> bool:
     """CK1 for the window: of each device, held + unheld = capacity × time, exactly. Of the whole house,
-    whoever asks: only the answer is told."""
+    whoever asks: only the answer is told. `whole`: everybody's open segments, where they are at hand."""
     left = repository.device_sums(view, window)
-    opened = open_segments(view, Scope.system(), window[1])
+    opened = whole or open_segments(view, Scope.system(), window[1])
     parts = (
         (opened.capacity, "capacity", 1),
         (opened.unheld, "quantity", -1),

@@ -81,21 +81,21 @@ def usage_series(
             raise InvalidError("window-invalid", start=first, end=last)
         cut = Spans(first, last, -(-(last - first) // spans))
         marks = (*range(first, last, cut.width), last)
+        opened = open_segments(view, seen, last)
         return UsageSeries(
             (first, last),
             by,
             marks,
-            _classes(view, seen, cut, by),
+            _classes(view, seen, cut, by, opened),
             waits(view, seen, (first, last)),
             counts(view, seen, (first, last)),
-            closes(view, (first, last)),
+            closes(view, (first, last), opened if seen.projects is None else None),
             seen.projects is None,
             since,
         )
 
 
-def _classes(view: View, seen: Scope, cut: Spans, by: str) -> tuple[ClassSeries, ...]:
-    opened = open_segments(view, seen, cut.end)
+def _classes(view: View, seen: Scope, cut: Spans, by: str, opened: OpenSegments) -> tuple[ClassSeries, ...]:
     held = _sums(cut, repository.held_changes(view, seen, cut, (by,)), opened.holding, (_COLUMN.get(by, by),))
     unheld = _sums(cut, repository.unheld_changes(view, cut), opened.unheld, ("state",))
     capacity = _capacity(view, cut, opened)

@@ -6,15 +6,17 @@ still open are not stored: `open_meters` and `open_holdings` are what they are m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, Table, func, or_, select
 
 from steelyard.model.organisation import Scope
+from steelyard.model.units import join_wide
 from steelyard.store import tables as t
 from steelyard.store.scoped import Record, record, visible
-from steelyard.store.wide import Key, quantity_time
+from steelyard.store.wide import Key, cut_duration, quantity_time
+from steelyard.store.workloads import chunks
 
 Window = tuple[int, int]
 _h, _a, _at, _w = t.holding_segment.c, t.allocation.c, t.attempt.c, t.workload.c
@@ -215,6 +217,41 @@ def wait_rows(connection: Connection, scope: Scope, window: Window) -> Iterator[
     )
     for row in connection.execution_options(yield_per=2000).execute(query):
         yield record(row)
+
+
+def wait_sums(
+    connection: Connection, scope: Scope, window: Window
+) -> dict[tuple[str, str, str], tuple[int, int]]:
+    """(project, kind, reason) → (µs within the window, workloads) of the stored wait slices."""
+    s = t.wait_slice.c
+    high, low = cut_duration(s.t0, s.t1, window)
+    keys = (_w.project, _w.kind, s.reason)
+    query = (
+        select(*keys, high, low, func.count(_w.id.distinct()))
+        .join_from(t.wait_slice, t.attempt, _at.id == s.attempt_id)
+        .join(t.workload, _w.id == _at.workload_id)
+        .where(s.t0 < window[1], s.t1 > window[0], visible(_w.project, scope))
+        .group_by(*keys)
+    )
+    return {
+        (row[0], row[1], row[2]): (join_wide(int(row[3]), int(row[4])), int(row[5]))
+        for row in connection.execute(query)
+    }
+
+
+def waited(connection: Connection, workloads: Collection[int], window: Window) -> set[tuple[int, str]]:
+    """(workload, reason) of the stored wait slices of these workloads within the window."""
+    s = t.wait_slice.c
+    found: set[tuple[int, str]] = set()
+    for chunk in chunks(sorted(workloads)):
+        query = (
+            select(_at.workload_id, s.reason)
+            .join_from(t.attempt, t.wait_slice, s.attempt_id == _at.id)
+            .where(_at.workload_id.in_(chunk), s.t0 < window[1], s.t1 > window[0])
+            .distinct()
+        )
+        found.update((row[0], row[1]) for row in connection.execute(query))
+    return found
 
 
 def waiting_now(connection: Connection, scope: Scope) -> list[Record]:

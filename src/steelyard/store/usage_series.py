@@ -1,7 +1,7 @@
 """Usage over time: what begins and what ends in each of many equal spans of a window, summed in SQL.
 
 A sum over a span is the level at its beginning times its length, and what every beginning and end within it
-adds or takes for the rest of the span. So two passes over a table serve any number of spans, exactly.
+adds or takes for the rest of the span. So one pass over a table serves any number of spans, exactly.
 """
 
 from __future__ import annotations
@@ -78,17 +78,20 @@ def _changes(
         literal_column(str(int(value)), Integer) for value in (spans.start, spans.end, spans.width)
     )
     within = (table.c.t0 < spans.end, table.c.t1 > spans.start, *where)
-    first = case((table.c.t0 > start, table.c.t0), else_=start)
-    last = case((table.c.t1 < end, table.c.t1), else_=end)
-    listed = list(keys)
-    for sign, at in ((1, first - start), (-1, last - start)):
-        span, after = at // width, at % width
-        sums = (
-            func.count(),
-            func.sum(after.bitwise_rshift(literal_column(str(_LOW_BITS), Integer))),
-            func.sum(after.bitwise_and(literal_column(str(_LOW_MASK), Integer))),
-        )
-        query = select(*listed, span, quantity, *sums).where(*within).group_by(*listed, span, quantity)
-        for row in connection.execute(query):
-            key, (number, amount, count, high, low) = tuple(row[:-5]), row[-5:]
-            yield Change(key, sign, int(number), int(amount), int(count), join_wide(int(high), int(low)))
+    first = case((table.c.t0 > start, table.c.t0), else_=start) - start
+    last = case((table.c.t1 < end, table.c.t1), else_=end) - start
+    groups = [*keys, quantity, first // width, last // width]
+    sums = [func.count(), *_halves(first % width), *_halves(last % width)]
+    query = select(*groups, *sums).where(*within).group_by(*groups)
+    for row in connection.execute(query):
+        key, (amount, begun, ended, number, *parts) = tuple(row[:-8]), (int(value) for value in row[-8:])
+        yield Change(key, 1, begun, amount, number, join_wide(parts[0], parts[1]))
+        yield Change(key, -1, ended, amount, number, join_wide(parts[2], parts[3]))
+
+
+def _halves(after: ColumnElement[int]) -> tuple[ColumnElement[int], ColumnElement[int]]:
+    """The sum in two parts that don't overflow."""
+    return (
+        func.sum(after.bitwise_rshift(literal_column(str(_LOW_BITS), Integer))),
+        func.sum(after.bitwise_and(literal_column(str(_LOW_MASK), Integer))),
+    )

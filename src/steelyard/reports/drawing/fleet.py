@@ -60,7 +60,6 @@ def cell_picture(cell: Cell) -> Markup:
         viewBox=f"0 0 {SIDE} {SIDE}",
         cls=f"cell l-{cell.look}",
         role="img",
-        aria_label=cell.about,
     )
 
 

@@ -1,0 +1,58 @@
+"""What took long is kept a while, by key; what was quick is made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from steelyard.console.kept import LONGEST_S, MOST, TIMES, Kept
+
+
+class Work:
+    """Takes some seconds of its own clock and counts itself."""
+
+    def __init__(self, seconds: float) -> None:
+        self.at, self.seconds, self.done = 0.0, seconds, 0
+
+    def clock(self) -> float:
+        return self.at
+
+    def __call__(self) -> int:
+        self.at += self.seconds
+        self.done += 1
+        return self.done
+
+
+def kept(work: Work) -> tuple[Kept[int], Callable[[str], int]]:
+    made: Kept[int] = Kept(work.clock)
+    return made, lambda key: made.get(key, work)
+
+
+def test_a_quick_answer_is_made_anew_each_time() -> None:
+    _, get = kept(Work(0.1))
+    assert [get("a"), get("a")] == [1, 2]
+
+
+def test_a_slow_answer_is_kept_for_twenty_times_as_long() -> None:
+    work = Work(1.0)
+    _, get = kept(work)
+    assert get("a") == 1
+    work.at += TIMES - 0.1
+    assert get("a") == 1
+    work.at += 0.2
+    assert get("a") == 2
+
+
+def test_nothing_is_kept_for_longer_than_half_a_minute() -> None:
+    work = Work(100.0)
+    _, get = kept(work)
+    get("a")
+    work.at += LONGEST_S
+    assert get("a") == 2
+
+
+def test_another_key_has_another_answer_and_old_ones_make_room() -> None:
+    work = Work(1.0)
+    made, get = kept(work)
+    assert [get(str(n)) for n in range(MOST + 1)] == list(range(1, MOST + 2))
+    assert len(made._answers) == MOST
+    assert get(str(MOST)) == MOST + 1
