@@ -53,7 +53,9 @@ def executions(services: Services) -> Executions:
     """The server's own."""
     found = services.extra.get(_KEY)
     if not isinstance(found, Executions):
-        found = services.extra[_KEY] = Executions(services.store, services.engines.get)
+        found = services.extra[_KEY] = Executions(
+            services.store, lambda cluster: services.engines.get(cluster)
+        )
     return found
 
 

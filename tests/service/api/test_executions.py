@@ -7,7 +7,6 @@ import queue
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,13 +85,15 @@ class FakeEngine:
         return self.stream
 
 
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    """One database suffices: two leaves are all that is written."""
-    opened_store = Store(sqlite_url(tmp_path), clock)
-    opened_store.start()
-    yield opened_store
-    opened_store.close()
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiHouse]:
+    """One house for all: each test has a workload of its own, and two leaves are all that is written."""
+    store = Store(sqlite_url(tmp_path_factory.mktemp("executions")), Clock())
+    store.start()
+    made = ApiHouse(store)
+    yield made
+    made.services.attempts.close()
+    store.close()
 
 
 @pytest.fixture
@@ -135,11 +136,12 @@ def begun(socket: WebSocketTestSession, *command: str) -> dict[str, Any]:
     return found
 
 
-def leaves(house: ApiHouse) -> list[dict[str, Any]]:
+def leaves(house: ApiHouse, workload: str) -> list[dict[str, Any]]:
     with house.services.store.read() as view:
         bodies = view.execute(select(t.leaf.c.body).order_by(t.leaf.c.seq)).scalars().all()
     found = [json.loads(body) for body in bodies]
-    return [leaf for leaf in found if leaf["object"]["kind"] == "execution"]
+    mine = [leaf for leaf in found if leaf["object"]["kind"] == "execution"]
+    return [leaf for leaf in mine if leaf["detail"]["workload"] == workload]
 
 
 @pytest.mark.requirement("I2", "I6")
@@ -188,7 +190,7 @@ def test_bytes_are_carried_by_channel_and_both_ends_are_recorded(
         assert json.loads(socket.receive_bytes()[1:])["code"] == 3
         with pytest.raises(WebSocketDisconnect):
             socket.receive_bytes()
-    began, ended = leaves(house)
+    began, ended = leaves(house, workload)
     assert (began["action"], ended["action"]) == ("workload.execute", "workload.execute-ended")
     assert began["object"]["id"] == ended["object"]["id"] == told["id"]
     assert began["detail"] == {"workload": workload, "member": told["member"], "command": ["cat", "-n"],
@@ -201,11 +203,11 @@ def test_a_command_is_let_go_with_the_connection(house: ApiHouse, engine: FakeEn
     with opened(house, "ann", workload) as socket:
         begun(socket, "sleep", "9")
     deadline = time.monotonic() + 10
-    while len(leaves(house)) < 2:
+    while len(leaves(house, workload)) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert engine.stream.closed
-    assert leaves(house)[1]["detail"]["reason"] == "left"
+    assert leaves(house, workload)[1]["detail"]["reason"] == "left"
 
 
 @pytest.mark.parametrize(
@@ -245,8 +247,9 @@ def test_who_attaches_to_a_terminal_is_asked_the_same_and_recorded(
         assert socket.receive_bytes() == b"\x01shown"
         engine.stream.ends(0)
         socket.receive_bytes()
-    assert [leaf["action"] for leaf in leaves(house)] == ["workload.attach", "workload.attach-ended"]
-    assert "command" not in leaves(house)[0]["detail"]
+    began, ended = leaves(house, workload)
+    assert (began["action"], ended["action"]) == ("workload.attach", "workload.attach-ended")
+    assert "command" not in began["detail"]
 
 
 def test_what_does_not_run_has_nothing_beside_it(house: ApiHouse, engine: FakeEngine) -> None:
@@ -263,7 +266,7 @@ def test_a_cluster_that_can_not_is_a_clear_error_and_recorded(
     with opened(house, "ann", workload) as socket:
         socket.send_text('{"command": ["true"]}')
         assert json.loads(socket.receive_text())["code"] == "exec-not-supported"
-    assert leaves(house)[1]["detail"]["reason"] == "not-started"
+    assert leaves(house, workload)[1]["detail"]["reason"] == "not-started"
 
 
 def test_only_so_many_run_at_a_time(
