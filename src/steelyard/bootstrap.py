@@ -32,6 +32,7 @@ from steelyard.control.collector import tune
 from steelyard.control.loop import ControlLoop
 from steelyard.engines.local.engine import LocalEngine
 from steelyard.engines.local.isolation import wish_of
+from steelyard.engines.local.member_logs import DEFAULT_MIB
 from steelyard.engines.port import Engine
 from steelyard.engines.simulated import SimulatedEngine, parse_simulation
 from steelyard.locale import text
@@ -39,13 +40,14 @@ from steelyard.model.errors import InvalidError, UnavailableError
 from steelyard.model.ids import render
 from steelyard.model.units import parse_duration, parse_quantity
 from steelyard.server_log import configure_log
+from steelyard.services.audit import checkpoint
 from steelyard.services.keys import open_log_key, rotate_log_key
 from steelyard.services.live_load import SnapshotSource
-from steelyard.services.present import Present
 from steelyard.services.metrics import Loop as LoopNow
 from steelyard.services.metrics import Meters
-from steelyard.services.setup import first_start, reset_password
+from steelyard.services.present import Present
 from steelyard.services.retention import read_retention
+from steelyard.services.setup import first_start, reset_password
 from steelyard.services.workloads import Desk
 from steelyard.store.archive import is_unfinished
 from steelyard.store.clock import SteadyClock
@@ -202,8 +204,8 @@ def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) 
     kind = spec.get("engine")
     if kind == "local":
         reserve, folders = spec.get("reserve") or {}, spec.get("workFolder") or {}
-        return LocalEngine(
         kept = spec.get("keep") or {}
+        return LocalEngine(
             name,
             folder,
             store.install_id,
@@ -213,9 +215,10 @@ def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) 
             isolation=wish_of(spec.get("isolation")),
             work_limit=parse_quantity("memory", folders["sizeLimit"]) if "sizeLimit" in folders else None,
             min_free=parse_quantity("memory", folders.get("minFree", MIN_FREE_MIB)),
-        )
             keep_work=parse_duration(kept["work"]) if "work" in kept else None,
+            log_limit=parse_quantity("memory", kept.get("logs", DEFAULT_MIB)),
             keep_artifacts=parse_duration(kept["artifacts"]) if "artifacts" in kept else None,
+        )
     if kind == "simulated":
         (folder / "simulated").mkdir(mode=0o700, exist_ok=True)
         simulation = parse_simulation(spec.get("simulation"))

@@ -177,14 +177,15 @@ def _cluster(reader: DocumentReader) -> ClusterSpec:
         inner = reader.reader("workFolder")
         limit, free = (inner.optional_amount(key, "memory") for key in ("sizeLimit", "minFree"))
         inner.finish()
-    work = artifacts = None
+    work = artifacts = logs = None
     if engine is EngineKind.LOCAL and reader.has("keep"):
         inner = reader.reader("keep")
         work, artifacts = (inner.span(key, None, longest=_LONGEST_KEPT) for key in ("work", "artifacts"))
+        logs = inner.optional_amount("logs", "memory")
         inner.finish()
     return ClusterSpec(
         engine, tuple(reserve), simulation, reader.optional_text("owner"), within, isolation, limit or None,
-        free,
+        free, work, artifacts, logs or None,
     )  # fmt: skip
 
 

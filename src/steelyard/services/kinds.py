@@ -70,22 +70,22 @@ class ClusterSpec:
     min_free: int | None = None  # MiB of the disk below which nothing new is started; local
     keep_work: int | None = None  # µs after an attempt's end; then its work folder goes, but for artifacts
     keep_artifacts: int | None = None  # µs after it; then these go, too
+    keep_logs: int | None = None  # MiB of each member's log: its beginning and its end; local
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
         reserve = {kind.value: write_amount(kind, amount) for kind, amount in self.reserve}
-        within = None if self.release_within is None else f"{self.release_within // MILLISECOND}ms"
         return given(
             engine=self.engine.value, reserve=reserve, simulation=self.simulation, owner=self.owner,
             releaseWithin=_span(self.release_within), keep=given(
-                work=_span(self.keep_work), artifacts=_span(self.keep_artifacts)
+                work=_span(self.keep_work), artifacts=_span(self.keep_artifacts), logs=_mib(self.keep_logs)
             ), isolation=None if self.isolation is None else _isolation(self.isolation),
             workFolder=given(sizeLimit=_mib(self.work_limit), minFree=_mib(self.min_free)),
         )  # fmt: skip
 
+
 def _span(micros: int | None) -> str | None:
     return None if micros is None else f"{micros // MILLISECOND}ms"
-
 
 
 @dataclass(frozen=True, slots=True)

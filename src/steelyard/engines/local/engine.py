@@ -7,7 +7,6 @@ ended at any moment and the next one finds everything as it is.
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +23,7 @@ from steelyard.engines.local.files import read_json
 from steelyard.engines.local.isolation import AUTOMATIC, Wish, not_enforced
 from steelyard.engines.local.keeping import Keeping
 from steelyard.engines.local.link import Link
+from steelyard.engines.local.member_logs import DEFAULT_MIB, MemberLogs
 from steelyard.engines.local.paths import Layout, is_id
 from steelyard.engines.local.protocol import WITH_EXEC
 from steelyard.engines.local.stranger import RunnerMismatch, Watcher
@@ -54,7 +54,6 @@ from steelyard.model.units import WHOLE_DEVICE
 
 _BATCH = 100
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_MAX_LOG_READ = 8 << 20
 _TIMES = ("started_at", "ready_at", "ended_at")
 _SAME_CLOCK = 100_000  # µs: less than this is the time between two readings
 
@@ -82,6 +81,7 @@ class LocalEngine:
         min_free: int = 0,
         keep_work: int | None = None,
         keep_artifacts: int | None = None,
+        log_limit: int = DEFAULT_MIB,
         runner_idle_seconds: float | None = None,
         isolation: Wish = AUTOMATIC,
     ) -> None:
@@ -97,6 +97,7 @@ class LocalEngine:
         self._link = Link(self._layout, install_id, runner_idle_seconds)
         self._isolation = EngineIsolation(self._link, isolation)
         self._keeping = Keeping(self._link, self._layout, now, keep_work, keep_artifacts)
+        self._logs = MemberLogs(self._layout, log_limit)
         self._watcher = Watcher(self._layout, install_id)
         self._mismatch: RunnerMismatch | None = None  # as of the last observation
 
@@ -193,6 +194,7 @@ class LocalEngine:
             seen, self._mismatch = self._link.ask("observe", cursor=cursor, isolation=True), None
         except RunnerMismatch as mismatch:
             seen, self._mismatch = self._watcher.observe(), mismatch
+        self._logs.seen(seen["members"])
         ahead = self._ahead()
         foreign = tuple(
             Foreign("attempt", attempt, self._node, f"install {install}")
@@ -227,7 +229,7 @@ class LocalEngine:
         if not is_id(member_id):
             return LogChunk(b"", 0, True)
         ended = self._has_ended(member_id)  # asked first: what is written afterwards is not missed
-        data, after, size = _read_log(self._layout.member_log(member_id), offset, limit)
+        data, after, size = self._logs.read(member_id, offset, limit)
         return LogChunk(data, after, ended and after >= size)
 
     def artifacts(self, attempt_id: str, member_id: str) -> Artifacts | None:
@@ -370,20 +372,3 @@ def _observation(member: dict[str, Any], ahead: int) -> MemberObservation:
     isolation = None if said is None else Isolation(said["mode"], tuple(said["not_enforced"]))
     phase = MemberPhase(member["phase"])
     return MemberObservation(**{**member, **moved, "phase": phase, "isolation": isolation})
-
-
-def _read_log(path: str, offset: int, limit: int) -> tuple[bytes, int, int]:
-    """(bytes, next offset, size). Only a plain file is read: a member could have put a link in its place."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return b"", max(0, offset), 0
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            return b"", max(0, offset), 0
-        begin = max(0, status.st_size + offset) if offset < 0 else offset
-        data = os.pread(fd, max(0, min(limit, _MAX_LOG_READ)), begin)
-    finally:
-        os.close(fd)
-    return data, begin + len(data), status.st_size
