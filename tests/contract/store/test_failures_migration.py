@@ -26,10 +26,13 @@ REFUSAL = (
 )
 
 
-@pytest.fixture
-def spine(tmp_path: Path) -> Iterator[Engine]:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def spine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     """A database as the first version left it, with two ended attempts and a refusal."""
-    engine = create_engine(f"sqlite:///{tmp_path}/old.db")
+    url = f"sqlite:///{tmp_path}/old.db"
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgresql_database")
+    engine = create_engine(url)
     with writing(engine) as connection:
         upgrade_to(connection, "0001")
         connection.execute(text(ATTEMPT), {"id": 1, "verdict": json.dumps(OLD_VERDICT)})
