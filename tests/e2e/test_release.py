@@ -113,6 +113,10 @@ def _is_kept_back(server: Server, first: str, whole: int) -> None:
     attempt = view(server, first)["attempts"][0]
     assert attempt["receipt"]["state"] == "quarantined"
     assert attempt["unproven"]["state"] == "quarantined"
+    receipt = attempt["receipt"]
+    assert receipt["counts"]["processes"] >= 1  # it ignored TERM, and its grandchild left its session
+    order = [receipt[name] for name in ("requested_at", "ended_at", "probed_at", "confirmed_at")]
+    assert order == sorted(order)
     checks = {reason["check"] for reason in attempt["receipt"]["reasons"]}
     assert {"mounts", "temporary-files", "open-files"} <= checks
     assert cores(server) == {"held": 0, "free": 0, "unavailable": whole}
@@ -121,7 +125,7 @@ def _is_kept_back(server: Server, first: str, whole: int) -> None:
     assert (listed.returncode, "stubborn" in listed.stdout, "quarantined" in listed.stdout) == (0, True, True)
     shown = cli(server, "release", "show", "stubborn")
     assert (shown.returncode, "left behind: mount " in shown.stdout) == (0, True), shown
-    until = time.monotonic() + 3
+    until = time.monotonic() + 1.5
     while time.monotonic() < until:
         assert phase(server, waits) == "queued"
         assert cores(server)["free"] == 0
@@ -155,18 +159,3 @@ def _is_proven(server: Server, first: str, whole: int) -> None:
     assert {d["device"] for m in then["members"] for d in m["devices"]} <= devices
     holders = {one["attempt"] for one in view(server, first)["attempts"][0]["next_holders"]}
     assert holders == {then["id"]}
-
-
-@pytest.mark.requirement("G1", "G2", "G3")
-def test_a_program_that_ignores_term_and_double_forks_is_ended_and_proven_free(server: Server) -> None:
-    workload = server.submit("stubborn", ["/bin/sh", "-c", STUBBORN], grace="1s")
-    says(server, workload, b"up")
-    server.post(f"/v1/workloads/{workload}/cancel")
-    server.wait_for(lambda: phase(server, workload) == "finished", every=0.05)
-    receipt = view(server, workload)["attempts"][0]["receipt"]
-    assert receipt["state"] == "confirmed"
-    assert receipt["signals"] == {"control": "ended", "ledger": "closed", "probe": "free"}
-    assert receipt["counts"]["processes"] >= 1
-    assert (receipt["counts"]["files"], receipt["counts"]["bytes"]) == (1, 9)
-    order = [receipt[name] for name in ("requested_at", "ended_at", "probed_at", "confirmed_at")]
-    assert order == sorted(order)

@@ -23,6 +23,7 @@ from steelyard.store.database import View
 from steelyard.store.doctor import database_facts
 from steelyard.store.installation import read_lease
 from steelyard.store.leaves import bodies, count_leaves, leaf_hash, log_row, tile_reader
+from steelyard.store.releases import open_releases
 from steelyard.store.store import Store
 
 LEASE = "control"
@@ -57,6 +58,7 @@ def examine(
         ("lease", lambda view: [_lease(store, view)]),
         ("clock", lambda view: [_clock(store, view)]),
         ("cluster", lambda view: _clusters(store, view, engines)),
+        ("quarantine", lambda view: [_quarantine(view)]),
     ]
     for name, look in looks:
         try:
@@ -112,6 +114,14 @@ def _lease(store: Store, view: View) -> Check:
     if row.expires_at <= now:
         return Check("lease", False, "lease-expired", {**params, "since": row.expires_at})
     return Check("lease", True, "lease-held", params)
+
+
+def _quarantine(view: View) -> Check:
+    found = open_releases(view)
+    if not found:
+        return Check("quarantine", True, "quarantine-empty", {})
+    since = min(row.quarantined_at for row in found)
+    return Check("quarantine", False, "quarantine-open", {"count": len(found), "since": since})
 
 
 def _clock(store: Store, view: View) -> Check:

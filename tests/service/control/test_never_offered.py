@@ -105,7 +105,7 @@ def _check_offer(devices: object, node: object) -> None:
 
 
 @pytest.mark.requirement("G8")
-@pytest.mark.parametrize("seed", [0, 2, *(pytest.param(s, marks=pytest.mark.soak) for s in range(3, 30))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.soak) for s in range(1, 30))])
 def test_nothing_in_quarantine_is_offered_in_any_life(house: House, seed: int) -> None:
     storm = Quarantines(house, seed + 900, lambda: check(house))
     with suppress(SteelyardError):

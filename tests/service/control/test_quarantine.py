@@ -16,6 +16,7 @@ from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.model.units import MINUTE, SECOND
 from steelyard.services import inventory, releases
 from steelyard.services.audit import leaves
+from steelyard.services.doctor import examine
 from steelyard.services.releases import Asked
 from steelyard.store.database import sqlite_url
 from tests.support.house import ADMIN, DOCUMENTS, House
@@ -61,7 +62,7 @@ def quarantined(house: House, name: str = "sticky") -> tuple[str, int]:
     """(workload, attempt) of which everything is in quarantine."""
     engine(house).stuck = True
     workload = house.submit(name, requests=FOUR)
-    house.run_until(lambda: house.phase(workload) == "finished", step=100_000)
+    house.run_until(lambda: house.phase(workload) == "finished", step=400_000)
     return workload, parse("attempt", house.show(workload)["attempts"][0]["id"])
 
 
@@ -81,7 +82,7 @@ def case(house: House, attempt: int) -> dict[str, Any]:
 def ask(house: House, attempt: int, asked: Asked, reason: str | None = None) -> dict[str, Any]:
     """Asks, and lets the loop answer."""
     releases.ask(house.store, ADMIN, attempt, asked, reason)
-    house.run_until(lambda: case(house, attempt)["asked"] is None, step=100_000)
+    house.run_until(lambda: case(house, attempt)["asked"] is None, step=400_000)
     return case(house, attempt)
 
 
@@ -244,7 +245,7 @@ def test_a_restart_in_quarantine_changes_nothing(house: House) -> None:
     _, attempt = quarantined(house)
     releases.ask(house.store, ADMIN, attempt, Asked.CONFIRM, None)
     restart(house)
-    house.run_until(lambda: case(house, attempt)["asked"] is None, step=100_000)
+    house.run_until(lambda: case(house, attempt)["asked"] is None, step=400_000)
     assert case(house, attempt)["state"] == "quarantined"
     engine(house).stuck = False
     assert ask(house, attempt, Asked.CONFIRM)["state"] == "proven"
@@ -331,8 +332,20 @@ def test_one_question_at_a_time_and_none_once_it_is_closed(house: House) -> None
     with pytest.raises(ConflictError) as busy:
         releases.ask(house.store, ADMIN, attempt, Asked.FENCE, "now")
     assert busy.value.code == "release-asked"
-    house.run_until(lambda: case(house, attempt)["asked"] is None, step=100_000)
+    house.run_until(lambda: case(house, attempt)["asked"] is None, step=400_000)
     ask(house, attempt, Asked.FORCE, "done with it")
     with pytest.raises(ConflictError) as closed:
         releases.ask(house.store, ADMIN, attempt, Asked.CONFIRM, None)
     assert closed.value.code == "release-closed"
+
+
+def test_the_doctor_says_how_many_are_in_quarantine(house: House) -> None:
+    def check() -> tuple[bool | None, str]:
+        found = next(one for one in examine(house.store, ADMIN, {}, None) if one.id == "quarantine")
+        return found.ok, found.code
+
+    assert check() == (True, "quarantine-empty")
+    _, attempt = quarantined(house)
+    assert check() == (False, "quarantine-open")
+    ask(house, attempt, Asked.FORCE, "seen to be gone")
+    assert check() == (True, "quarantine-empty")
