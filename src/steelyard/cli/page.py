@@ -39,7 +39,7 @@ def draw(session: Session, view: Mapping[str, Any]) -> None:
     waits_for = WAIT_SLICE.get(first) if first is not None else None
     for attempt in view["attempts"]:
         session.line()
-        _attempt(session, attempt, now, waits_for)
+        _attempt(session, attempt, now, waits_for, told=len(view["attempts"]) > 1)
     for eviction in view.get("evictions") or ():
         _eviction(session, eviction)
 
@@ -151,11 +151,16 @@ def _facts(session: Session, view: Mapping[str, Any]) -> None:
     session.say("cli.show.submitted", at=view["submitted_at"])
 
 
-def _attempt(session: Session, attempt: Mapping[str, Any], now: int, waits_for: str | None) -> None:
+def _attempt(
+    session: Session, attempt: Mapping[str, Any], now: int, waits_for: str | None, *, told: bool
+) -> None:
+    """`told`: say why it ended, for the page's first line speaks of the last attempt alone."""
     state = session.word("outcome", attempt["outcome"]) if attempt["outcome"] else None
     state = state or session.word("phase", attempt["phase"])
     place = f" · {attempt['cluster']}{session.simulated(attempt)}" if attempt["cluster"] else ""
     session.line(session.text("cli.show.attempt", number=attempt["number"], state=state) + place)
+    if told and attempt.get("verdict"):
+        session.line("  " + session.cause(attempt["verdict"]))
     timeline.draw(session, attempt, now, waits_for)
     for member in attempt["members"]:
         _member(session, member)

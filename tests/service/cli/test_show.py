@@ -127,3 +127,12 @@ def test_what_is_over_is_explained_by_its_verdict(capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out
     assert "The program ended by itself with exit code 3." in said
     assert "Evidence (rule application.exit-code, catalogue 1-abc):" in said
+
+
+def test_each_of_several_attempts_says_why_it_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    second = {**ATTEMPT, "id": "at_2", "number": 2, "outcome": "succeeded", "verdict": None}
+    view = {**FAILED, "outcome": "succeeded", "verdict": None, "attempts": [ATTEMPT, second]}
+    lines = shown(view, capsys)
+    assert lines[lines.index("Attempt 1: failed · sim [simulated]") + 1] == (
+        "  The program ended by itself with exit code 3."
+    )
