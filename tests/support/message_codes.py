@@ -148,12 +148,13 @@ def engine_codes() -> set[str]:
 
 
 def _returned(node: ast.AST) -> Iterator[str]:
-    """Literals that a function answers as a code: alone, or as the first of a pair."""
-    if not isinstance(node, ast.Return) or node.value is None:
-        return
-    value = node.value.elts[0] if isinstance(node.value, ast.Tuple) and node.value.elts else node.value
-    if code := _literal(value):
-        yield code
+    """Literals that a function answers as a code, alone or in a pair, or gives the name `code`."""
+    values: list[ast.expr] = []
+    if isinstance(node, ast.Return) and node.value is not None:
+        values = list(node.value.elts[:2]) if isinstance(node.value, ast.Tuple) else [node.value]
+    elif isinstance(node, ast.Assign) and _name(node.targets[0]) == "code":
+        values = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else [node.value]
+    yield from (code for value in values if (code := _literal(value)))
 
 
 def _failures(call: ast.Call) -> set[str]:
