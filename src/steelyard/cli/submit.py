@@ -35,6 +35,7 @@ def submit(
     env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="KEY=VALUE")] = None,
     image: Annotated[Text, typer.Option("--image", metavar="IMAGE")] = None,
     port: Annotated[bool, typer.Option("--port")] = False,
+    tty: Annotated[bool, typer.Option("--tty", "-t")] = False,
     queue: Annotated[Text, typer.Option("--queue", metavar="NAME")] = None,
     priority: Annotated[Text, typer.Option("--priority", metavar="CLASS")] = None,
     template: Annotated[Text, typer.Option("--template", metavar="NAME")] = None,
@@ -55,6 +56,7 @@ def submit(
         one_of(kind, "--kind", WorkloadKind)
         requests = {"cpu": cpu, "memory": memory, "gpu": gpu, "npu": npu}
         role = _role(words[1:], requests, count, flavor, cluster, env, image, port)
+        role |= {"tty": True} if tty else {}
         options = {
             "queue": queue, "priorityClass": priority, "template": template, "timeLimit": time_limit,
             "hold": hold or None,
