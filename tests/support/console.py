@@ -109,9 +109,8 @@ class Pages:
 
     def __init__(self, house: House) -> None:
         self.house = house
-        services = Services.over(house.store, desk=house.desk, engines=house.engines)
-        self.attempts = services.attempts
-        self.app = create_door(services)
+        self.services = Services.over(house.store, desk=house.desk, engines=house.engines)
+        self.app = create_door(self.services)
         self.secrets = {}
         for name, binding in READERS.items():
             create_user(house.store, SYSTEM, name)
@@ -124,7 +123,7 @@ class Pages:
 
     def close(self) -> None:
         """Let go; the books must add up."""
-        self.attempts.close()
+        self.services.attempts.close()
         self.house.close()
 
 

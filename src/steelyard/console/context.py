@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from steelyard.console.kept import Kept
 from steelyard.engines.port import Engine
 from steelyard.services.attempts import RefusedAttempts
+from steelyard.services.doctor import Check
 from steelyard.services.sessions import Logins, Principals
 from steelyard.services.usage_series import UsageSeries
 from steelyard.services.workloads import Desk
@@ -38,4 +39,6 @@ class Console:
     engines: Mapping[str, Engine] = field(default_factory=dict)
     signer: Any = None  # the log's signing key
     extra: Mapping[str, Any] = field(default_factory=dict)
+    #: When the doctor was last asked, and which of its checks fail.
+    health: tuple[float, tuple[Check, ...]] = (-1e9, ())
     usage: Kept[UsageSeries] = field(default_factory=Kept)

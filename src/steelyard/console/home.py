@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 from starlette.responses import Response
 
 from steelyard.console.serve import Page
 from steelyard.console.visit import Visit
+from steelyard.identity.authorise import authorise
 from steelyard.model.errors import ForbiddenError
+from steelyard.model.organisation import Verb
 from steelyard.services.doctor import Check, examine
 from steelyard.services.overview import by_class, overview
 
 MAX_FAILED = 6
+KEPT_SECONDS = 15.0
 _ORDER = ("gpu", "npu", "other", "cpu", "memory")
 
 
@@ -40,16 +45,22 @@ def home(visit: Visit) -> Response:
     )
 
 
-def _failing(visit: Visit) -> list[Check]:
-    """Checks of the doctor that fail, for those who may see them; silent clusters are told anyhow."""
-    console = visit.console
+def _failing(visit: Visit) -> tuple[Check, ...]:
+    """Checks of the doctor that fail, for those who may see them; silent clusters are told anyhow. What was
+    found is kept for some seconds: the page is looked at more often than a server's health changes."""
+    console, clock = visit.console, time.monotonic()
     try:
-        found = examine(
-            console.store, visit.principal, console.engines, console.extra.get("folder"), console.signer
-        )
+        authorise(visit.principal, Verb.VIEW, "doctor")
     except ForbiddenError:
-        return []
-    return [check for check in found if check.ok is False and not check.id.startswith("cluster/")]
+        return ()
+    made, failing = console.health
+    if clock - made > KEPT_SECONDS:
+        folder = console.extra.get("folder")
+        found = examine(console.store, visit.principal, console.engines, folder, console.signer)
+        wrong = (check for check in found if check.ok is False)
+        failing = tuple(check for check in wrong if not check.id.startswith("cluster/"))
+        console.health = clock, failing
+    return failing
 
 
 PAGES = [Page("GET", "/", home)]

@@ -392,6 +392,12 @@ workload = Table(
         postgresql_where=text("group_id IS NOT NULL"),
     ),
     Index(
+        "workload_ended_badly",
+        "finished_at",
+        sqlite_where=text("outcome IN ('failed', 'timed-out', 'lost')"),
+        postgresql_where=text("outcome IN ('failed', 'timed-out', 'lost')"),
+    ),
+    Index(
         "workload_live",
         "phase",
         sqlite_where=text("phase <> 'finished'"),

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, event
 
 from steelyard.model.organisation import Scope
-from steelyard.store import inventory, live, usage, workloads
+from steelyard.store import inventory, live, overview, usage, workloads
 from steelyard.store.database import sqlite_url
 from steelyard.store.store import Store
 from steelyard.store.workloads import WorkloadFilter
@@ -27,6 +27,10 @@ READS: list[tuple[str, Read]] = [
     ("workload_live", lambda view: workloads.count_live(view, ALL)),
     ("workload_live", lambda view: workloads.count_ahead(view, "main", 1, 1, 1)),
     ("workload_live", live.members_of_live),
+    ("workload_live", lambda view: overview.live_by_phase(view, ALL)),
+    ("workload_live", lambda view: overview.queued_by_shape(view, SOME)),
+    ("workload_ended_badly", lambda view: overview.ended_badly(view, ALL, 1, 5)),
+    ("workload_ended_badly", lambda view: overview.ended_badly(view, SOME, 1, 5)),
     ("workload_live", lambda view: workloads.list_workloads(view, ALL, WorkloadFilter(phase="queued"))),
 ]
 

@@ -6,7 +6,9 @@ import re
 
 import pytest
 
-from tests.support.console import Pages, names
+from steelyard.bootstrap import create_door
+from steelyard.services.doctor import Check
+from tests.support.console import Browser, Pages, names
 
 
 def test_the_list_is_narrowed_by_what_the_query_says(pages: Pages) -> None:
@@ -192,3 +194,20 @@ def test_an_evaluation_names_its_model_and_data_and_each_leads_to_the_other(page
     assert "digits" in page
     assert f'href="/workloads/{model}"' in page
     assert f'href="/workloads/{judged}"' in browser.get(f"/workloads/{model}").text
+
+
+def test_the_home_page_tells_of_checks_that_fail_to_those_who_may_see_them(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def examine(*_arguments: object) -> list[Check]:
+        asked.append(1)
+        return [Check("disk", False, "disk-low", {"free_mib": 7}), Check("log", True, "log-empty", {})]
+
+    monkeypatch.setattr("steelyard.console.home.examine", examine)
+    app, told = create_door(pages.services), "Only 7 MiB are free"
+    for _ in range(2):
+        assert told in Browser(app, pages.secrets["root"]).get("/").text
+    assert len(asked) == 1
+    assert told not in Browser(app, pages.secrets["ann"]).get("/").text
