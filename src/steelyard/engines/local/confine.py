@@ -27,9 +27,9 @@ _JOIN_SESSION_KEYRING = 1
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 #: Device files that a program may expect everywhere: name → (major, minor).
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9),
-            "tty": (5, 0)}
+            "tty": (5, 0), "ptmx": (5, 2)}
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
-          "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"}
+          "stderr": "/proc/self/fd/2"}
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
 _LIBC.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
@@ -106,10 +106,14 @@ def _carry_out(step: Step, opened: dict[str, int]) -> None:
 
 
 def _devices(all_of_them: bool) -> None:
-    """A folder of device files without any accelerator; else the machine's, with shared memory of its own."""
+    """A folder of device files without any accelerator; else the machine's, with shared memory of its own.
+
+    Terminals stay the machine's: each is its user's own, and a supervisor may have made one for the program.
+    """
     if all_of_them:
         _mount("none", "/dev/shm", "tmpfs", _NOSUID | _NODEV, "mode=1777")
         return
+    terminals = os.open("/dev/pts", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     _mount("none", "/dev", "tmpfs", _NOSUID | _NOEXEC, "mode=0755")
     before = os.umask(0)  # device files are everybody's
     for name, (major, minor) in _DEVICES.items():
@@ -119,7 +123,8 @@ def _devices(all_of_them: bool) -> None:
     os.mkdir("/dev/shm", 0o1777)
     os.mkdir("/dev/pts", 0o755)
     os.umask(before)
-    _mount("none", "/dev/pts", "devpts", _NOSUID | _NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+    _mount(f"/proc/self/fd/{terminals}", "/dev/pts", None, _BIND)
+    os.close(terminals)
 
 
 def _loopback_up() -> None:
