@@ -16,7 +16,7 @@ from steelyard.demo.expect import Expectation, Json, Seen
 ADMINISTRATOR = "admin"
 #: User → the project that she is a member of.
 PEOPLE = {"lin": "vision", "mei": "language"}
-SIMULATED, LOCAL = "sim-accel", "this-machine"
+SIMULATED, SERVING, LOCAL = "sim-accel", "sim-serve", "this-machine"
 
 
 @dataclass(slots=True)

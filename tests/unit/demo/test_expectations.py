@@ -56,7 +56,8 @@ def test_declared_documents_are_accepted_by_the_server_s_own_reader() -> None:
 
 def test_workload_documents_are_accepted_once_filled_in() -> None:
     for name in [document["metadata"]["name"] for document in documents._read("workloads")]:
-        filled = documents.workload(name, {"PYTHON": "/p", "EXAMPLES": "/e", "MODEL": "/m"})
+        values = {"PYTHON": "/p", "EXAMPLES": "/e", "MODEL": "/m", "MODEL_WORKLOAD": "wl_0apjhbrnm0400"}
+        filled = documents.workload(name, {**values, "MODEL_DIGEST": "sha256:" + "0" * 64})
         assert parse_workload(filled, lambda _name, _version: None).name == name
         assert not re.search(r"\$[A-Z]", str(filled))
 

@@ -8,6 +8,7 @@ from steelyard.demo.report.facts import Facts
 from steelyard.demo.report.failures import failures, receipts
 from steelyard.demo.report.indicators import indicators
 from steelyard.demo.report.resources import resources
+from steelyard.demo.report.review import review
 from steelyard.demo.report.speech import Speech
 from steelyard.demo.report.timeline import timeline
 from steelyard.demo.report.top import footer, header, told
@@ -18,8 +19,8 @@ from steelyard.reports.drawing.markup import Markup, join
 from steelyard.reports.drawing.page import page
 
 _SECTIONS = (
-    header, told, resources, use, timeline, contention, failures, receipts, usage, indicators, evidence,
-    pending, footer,
+    header, told, resources, use, timeline, contention, failures, receipts, usage, review, indicators,
+    evidence, pending, footer,
 )  # fmt: skip
 
 

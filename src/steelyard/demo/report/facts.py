@@ -31,6 +31,7 @@ class Facts:
     refusals: list[Json] = field(default_factory=list)
     usage: Json = field(default_factory=dict)
     usage_by_team: Json = field(default_factory=dict)
+    review: Json = field(default_factory=dict)
     segments: list[Json] = field(default_factory=list)
     capacity: list[Json] = field(default_factory=list)
     checks: Json = field(default_factory=dict)
@@ -61,6 +62,7 @@ def gather(seen: Seen, results: Sequence[Result], lang: str, began: int, ended: 
         refusals=seen.get("refusals", []),
         usage=seen.get("usage", {}),
         usage_by_team=seen.get("usage-by-team", {}),
+        review=seen.get("review", {}),
         segments=seen.get("segments", []),
         capacity=seen.get("capacity", []),
         checks=seen.get("checks", {}),

@@ -6,7 +6,7 @@ from steelyard.demo.closing import balances, states_sum
 from steelyard.demo.context import Step, Story, members, now
 from steelyard.demo.door import every, get, post, wait
 from steelyard.demo.expect import Expectation, Found, Json, Seen, found
-from steelyard.demo.steps import contention, moving, training
+from steelyard.demo.steps import contention, moving, training, whole
 
 #: What each signal says where the release is proven.
 SIGNALS = {"control": "ended", "ledger": "closed", "probe": "free"}
@@ -14,12 +14,14 @@ DIMENSIONS = ("project", "kind", "class")
 
 
 def give_back(story: Story) -> None:
-    """Stops the service, waits until everything has ended, reads every workload's page."""
+    """Stops the services, waits until everything has ended, reads every workload's page."""
     training.stop_service(story)
+    post(story.door_of(whole.SERVICE), f"/v1/workloads/{story.ids[whole.SERVICE]}/cancel")
 
     def all_finished() -> list[Json] | None:
-        rows = every(story.admin, "/v1/workloads")
-        return rows if all(row["phase"] == "finished" for row in rows) else None
+        if every(story.admin, "/v1/workloads", phase="live"):
+            return None
+        return every(story.admin, "/v1/workloads", phase="finished")
 
     rows = wait("all workloads: finished", all_finished, 60.0, 0.2)
     story.seen["workloads"] = [get(story.admin, f"/v1/workloads/{row['id']}") for row in rows]
@@ -70,6 +72,7 @@ def measure(story: Story) -> None:
     """Reads usage from the first moment until now."""
     window = {"from": story.began, "to": now()}
     story.seen["usage"] = get(story.admin, "/v1/usage", **window, by=",".join(DIMENSIONS))
+    story.seen["review"] = get(story.admin, "/v1/usage/review", **window)
     story.seen["usage-by-team"] = get(story.admin, "/v1/usage", **window, by="team,project,kind,class")
 
 
@@ -89,6 +92,19 @@ def usage_attributed(seen: Seen) -> Found:
     kinds = {row["kind"] for row in rows}
     ok = {"vision", "language"} <= projects and {"training", "inference", "batch"} <= kinds
     return found(ok and None not in projects, "attributed", rows=len(rows), kinds=len(kinds))
+
+
+def reviewed(seen: Seen) -> Found:
+    """The five questions of a review have an answer from rows, with the figures behind."""
+    answers = seen["review"]["answers"]
+    codes = {name: answer["code"] for name, answer in answers.items()}
+    idle, queueing = answers["idle"]["rows"], answers["queueing"]["rows"]
+    ok = len(answers) == 5 and "unknown" not in codes.values()
+    ok = ok and bool(idle) and bool(queueing) and codes["unattributed"] == "all-attributed"
+    return found(
+        ok, "reviewed", idle=answers["idle"]["params"].get("percent"),
+        kind=answers["queueing"]["params"].get("kind"), next=codes["next"],
+    )  # fmt: skip
 
 
 def audit(story: Story) -> None:
@@ -122,6 +138,7 @@ MEASURE = Step(
     (
         Expectation("usage-closes", ("L23", "L12"), usage_closes),
         Expectation("usage-attributed", ("L5", "L8", "L9"), usage_attributed),
+        Expectation("reviewed", ("L14", "L15", "L16", "L17", "L18"), reviewed),
         *moving.LATER,
     ),
 )

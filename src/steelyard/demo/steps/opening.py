@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 
 from steelyard.demo import documents
-from steelyard.demo.context import ADMINISTRATOR, LOCAL, PEOPLE, SIMULATED, Step, Story
+from steelyard.demo.context import ADMINISTRATOR, LOCAL, PEOPLE, SERVING, SIMULATED, Step, Story
 from steelyard.demo.door import Door, every, get, post, wait
 from steelyard.demo.expect import Expectation, Found, Json, Seen, found
 
@@ -43,7 +43,8 @@ def read_inventory(story: Story) -> None:
         seen = {cluster["name"] for cluster in summary["clusters"] if cluster["reachable"]}
         classes = {(row["cluster"], row["class"]) for row in summary["classes"]}
         wanted = {(LOCAL, "cpu"), (LOCAL, "memory"), (SIMULATED, "gpu"), (SIMULATED, "npu")}
-        return summary if {LOCAL, SIMULATED} <= seen and wanted <= classes else None
+        wanted.add((SERVING, "other"))
+        return summary if {LOCAL, SIMULATED, SERVING} <= seen and wanted <= classes else None
 
     story.seen["summary"] = wait("inventory of both clusters", look, 30.0)
     story.seen["nodes"] = every(story.admin, "/v1/inventory")
@@ -74,7 +75,8 @@ def inventory_complete(seen: Seen) -> Found:
     cpu, memory = capacity[LOCAL, "cpu"], capacity[LOCAL, "memory"]
     gpu, npu = capacity[SIMULATED, "gpu"], capacity[SIMULATED, "npu"]
     nodes = len(seen["nodes"])
-    ok = cpu > 0 and memory > 0 and gpu == 8000 and npu == 4000 and nodes == 4
+    other = capacity[SERVING, "other"]
+    ok = cpu > 0 and memory > 0 and gpu == 8000 and npu == other == 4000 and nodes == 6
     return found(
         ok, "inventory", nodes=nodes, cpu=cpu // 1000, memory=memory, gpu=gpu // 1000, npu=npu // 1000
     )
@@ -96,7 +98,7 @@ def _closes(row: Json) -> bool:
 def simulated_marked(seen: Seen) -> Found:
     """Simulated devices say so, real ones do not."""
     devices = [(node["cluster"], device) for node in seen["nodes"] for device in node["devices"]]
-    right = [device["simulated"] is (cluster == SIMULATED) for cluster, device in devices]
+    right = [device["simulated"] is (cluster != LOCAL) for cluster, device in devices]
     marked = sum(1 for _, device in devices if device["simulated"])
     return found(bool(right) and all(right), "marked", simulated=marked, real=len(devices) - marked)
 

@@ -48,6 +48,7 @@ def serve_model(story: Story) -> None:
     story.seen["trained"] = trained
     story.seen["training-log"] = story.log("train-spiral")
     folder = _artifacts(story, trained)
+    story.seen["model-folder"] = str(folder)
     model = folder / _MODEL
     story.seen["model-digest"] = sha256(model.read_bytes()).hexdigest()
     story.seen["model-figures"] = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
