@@ -148,8 +148,9 @@ def _candidates(ending: Ending, rules: Catalogue) -> list[_Candidate]:
     found += [_engine(member, rules) for member in own]
     ours = bool(found) and cause is not None and (cause.stop_requested or cause.timed_out)
     if cause is not None and not ours:  # how it ended once it was told to says nothing about it
-        found += _counters(cause, rules)
-        found += _printed(cause, (ending.lines or {}).get(cause.member_id, ()), rules)
+        lines = (ending.lines or {}).get(cause.member_id)
+        found += _counters(cause, rules, log_read=lines is not None)
+        found += _printed(cause, lines or (), rules)
     if ending.outcome is Outcome.LOST:
         rule = rules.first("control", "lost")
         assert rule is not None
@@ -189,8 +190,8 @@ def _engine(member: MemberObservation, rules: Catalogue) -> _Candidate:
     return _Candidate(1, rule, "engine", tuple(evidence), detail)
 
 
-def _counters(member: MemberObservation, rules: Catalogue) -> list[_Candidate]:
-    """The exit code or the signal."""
+def _counters(member: MemberObservation, rules: Catalogue, *, log_read: bool) -> list[_Candidate]:
+    """The exit code or the signal. Where the log could not be read, a bare exit code says so."""
     found: list[_Candidate] = []
 
     def add(rank: int, kind: str, value: int, name: str) -> None:
@@ -199,9 +200,10 @@ def _counters(member: MemberObservation, rules: Catalogue) -> list[_Candidate]:
             number = value - 128 if kind == "shell" else value
             rank = 5 if rule.generic and kind != "exit" else rank
             shown = ("exit", value) if kind == "exit" else ("signal", _SIGNAL_NAMES.get(number, str(number)))
-            found.append(
-                _Candidate(rank, rule, kind, (_counter(member, name, value),), None, number, (shown,))
-            )
+            evidence = (_counter(member, name, value),)
+            if kind == "exit" and not log_read:
+                evidence += (_counter(member, "log", "not-read"),)
+            found.append(_Candidate(rank, rule, kind, evidence, None, number, (shown,)))
 
     if member.exit_signal is not None:
         add(2, "signal", member.exit_signal, "exit_signal")

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from steelyard.model.ids import parse
 from steelyard.services.audit import leaves
+from steelyard.store import tables as t
 from steelyard.store.database import sqlite_url
 from tests.support.house import ADMIN, DOCUMENTS, House
 
@@ -98,3 +100,21 @@ def test_the_leaf_of_an_end_holds_the_verdict_with_its_pointers(house: House) ->
         {"kind": "counter", "field": "exit_code", "member": member, "value": 3}
     ]
     assert parse("member", member)
+
+
+@pytest.mark.requirement("F8")
+def test_one_attempt_id_leads_from_the_page_to_the_log_and_to_usage(house: House) -> None:
+    workload = house.submit("own", requests=ONE, expect={"run": "1s", "exit": "3"})
+    stopped = house.submit("stopped", requests=ONE, expect={"run": "forever"})
+    house.run_until(lambda: house.phase(stopped) == "running")
+    house.cancel(stopped)
+    house.run_dry()
+    for name, failed in ((workload, ("application", "exit-code")), (stopped, (None, None))):
+        attempt = house.show(name)["attempts"][0]["id"]
+        stream = leaves(house.store, ADMIN, f"object/workload/{name}")["items"]
+        ends = [leaf["detail"]["attempt_id"] for leaf in stream if leaf["action"] == "workload.finish"]
+        assert ends == [attempt]
+        h = t.holding_segment.c
+        query = select(h.failure_stage, h.failure_code).where(h.attempt_id == parse("attempt", attempt))
+        with house.store.read() as view:
+            assert set(map(tuple, view.execute(query.distinct()))) == {failed}

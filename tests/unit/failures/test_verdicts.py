@@ -60,6 +60,14 @@ def test_an_exit_code_alone_is_the_program_s_own() -> None:
     assert (verdict.stage, verdict.code, verdict.params) == ("application", "exit-code", {"exit": 7})
 
 
+def test_an_exit_code_says_so_where_the_log_could_not_be_read() -> None:
+    def fields(verdict: Verdict) -> list[str]:
+        return [pointer.field for pointer in verdict.evidence]
+
+    assert fields(told(member(exit_code=7), lines={"mb": ()})) == ["exit_code"]
+    assert fields(told(member(exit_code=7))) == ["exit_code", "log"]
+
+
 @pytest.mark.requirement("F11")
 def test_an_end_that_nobody_saw_is_unknown_and_not_the_program_s_fault() -> None:
     verdict = told(member(), outcome=Outcome.FAILED)
