@@ -56,6 +56,8 @@ PAGES = (
     "/refusals",
     "/usage?span=today",
     "/usage?span=week&by=kind",
+    "/failures?span=today",
+    "/system",
     "/evidence",
     "/evidence/leaves",
     "/evidence/leaves?stream=project/one",

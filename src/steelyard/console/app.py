@@ -9,7 +9,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from steelyard.console import account, evidence, home, inventory, queues, submit, usage, workload, workloads
+from steelyard.console import (
+    account,
+    evidence,
+    failures,
+    home,
+    inventory,
+    queues,
+    submit,
+    system,
+    usage,
+    workload,
+    workloads,
+)
 from steelyard.console.context import Console
 from steelyard.console.serve import Page, answer_error, endpoint
 from steelyard.console.templates import TYPES, static
@@ -33,7 +45,9 @@ MODULES: tuple[HasPages, ...] = (
     inventory,
     queues,
     usage,
+    failures,
     evidence,
+    system,
 )
 _FOREVER = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
 

@@ -33,7 +33,9 @@ MENU: tuple[Entry, ...] = (
     Entry("inventory", "/inventory", ("/nodes", "/devices")),
     Entry("queues", "/queues", ("/refusals",)),
     Entry("usage", "/usage"),
+    Entry("failures", "/failures"),
     Entry("evidence", "/evidence", verb=Verb.AUDIT, noun="audit"),
+    Entry("system", "/system", verb=Verb.VIEW, noun="doctor"),
 )
 
 

@@ -59,6 +59,8 @@ TABLE: dict[str, Row] = {
     "GET /usage": ("/usage?span=week&by=team", None, BOUND),
     "GET /usage/report.json": ("/usage/report.json", None, BOUND),
     "GET /usage/report.csv": ("/usage/report.csv?by=team", None, BOUND),
+    "GET /failures": ("/failures?span=month&order=newest&stage=launch", None, ALL),
+    "GET /system": ("/system", None, AUDITED),
     "GET /evidence": ("/evidence", None, AUDITED),
     "GET /evidence/streams": ("/evidence/streams?kind=actor", None, AUDITED),
     "GET /evidence/leaves": ("/evidence/leaves?stream=system", None, AUDITED),
