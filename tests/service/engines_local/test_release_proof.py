@@ -119,6 +119,20 @@ def test_shared_memory_that_a_stranger_is_attached_to_is_held_until_it_is_not(en
     wait_free(engine, "at_1")
 
 
+@pytest.mark.requirement("G2")
+def test_a_strangers_shared_memory_that_a_program_used_last_is_left_alone(engine: LocalEngine) -> None:
+    libc = ctypes.CDLL(None)
+    strangers = libc.shmget(0, 4096, 0o1600)
+    try:
+        uses = f"import ctypes; ctypes.CDLL(None).shmat({strangers}, None, 0)"
+        engine.start([attempt("at_1", member("mb_1", (sys.executable, "-c", uses)))])
+        wait_ended(engine, "mb_1")
+        wait_free(engine, "at_1")
+        assert strangers in {one.id for one in kerneltables.all_objects() if one.kind == "shm"}
+    finally:
+        assert libc.shmctl(strangers, 0, None) == 0
+
+
 @pytest.mark.requirement("G1", "G2")
 def test_posix_shared_memory_that_bears_its_name_is_removed_and_no_other(engine: LocalEngine) -> None:
     strangers = Path(f"/dev/shm/stranger-{os.getpid()}")

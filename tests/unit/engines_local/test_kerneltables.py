@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from steelyard.engines.local import kerneltables
@@ -13,10 +15,11 @@ TCP = """\
    1: 0100007F:4E20 0100007F:C001 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0000 20 4
    2: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12 1 0000 100 0
 """
-TCP6 = """\
-  sl  local_address                         remote_address                        st tx_queue rx_queue
-   0: 00000000000000000000000001000000:4E21 00000000000000000000000000000000:0000 0A 00000000:00000000 00:0 0 0 0 99
-"""
+TCP6 = (
+    "  sl  local_address  remote_address  st tx_queue rx_queue tr tm->when retrnsmt uid timeout inode\n"
+    "   0: 00000000000000000000000001000000:4E21 00000000000000000000000000000000:0000 0A "
+    "00000000:00000000 00:00000000 00000000 0 0 99 1\n"
+)
 UNIX = """\
 Num       RefCount Protocol Flags    Type St Inode Path
 0000000000000000: 00000002 00000000 00010000 0001 01 31 /data/work/at_1/mb_1/a socket
@@ -51,8 +54,7 @@ def test_only_sockets_that_listen_hold_a_port() -> None:
 
 
 def test_a_listener_on_ipv6_counts() -> None:
-    text = TCP6.replace("00000000:00000000 00:0 0 0 0 99", "00000000:00000000 00:00000000 00000000 0 0 99 1")
-    assert kerneltables.listeners(text) == [(20001, 99)]
+    assert kerneltables.listeners(TCP6) == [(20001, 99)]
 
 
 def test_sockets_with_a_name_in_the_file_system_are_found_with_their_whole_name() -> None:
@@ -62,21 +64,15 @@ def test_sockets_with_a_name_in_the_file_system_are_found_with_their_whole_name(
 @pytest.mark.requirement("G2")
 def test_shared_memory_names_who_made_it_and_how_many_are_attached() -> None:
     first, second = kerneltables.objects("shm", SHM)
-    assert (first.id, first.size, first.attached, first.pids, first.removed) == (
-        7,
-        4096,
-        0,
-        {101, 102},
-        False,
-    )
+    assert (first.id, first.size, first.attached, first.maker, first.removed) == (7, 4096, 0, 101, False)
     assert (second.attached, second.removed) == (2, True)
 
 
 def test_semaphores_and_queues_are_read_by_their_columns() -> None:
     (semaphores,) = kerneltables.objects("sem", SEM)
-    assert (semaphores.id, semaphores.size, semaphores.user, semaphores.pids) == (3, 5, 1000, frozenset())
+    assert (semaphores.id, semaphores.size, semaphores.user, semaphores.maker) == (3, 5, 1000, None)
     (queue,) = kerneltables.objects("msg", MSG)
-    assert (queue.id, queue.size, queue.pids) == (4, 12, {104})
+    assert (queue.id, queue.size, queue.maker) == (4, 12, None)
 
 
 @pytest.mark.parametrize("text", ["", "header only\n", "a b c\n1 2\n"])
@@ -102,10 +98,9 @@ def test_an_object_is_a_members_only_by_its_processes_and_only_since_it_started(
     assert not is_its(one, frozenset({9}), 0)
 
 
-class Status:
-    """What is used of a file's status."""
-
-    st_ctime = 1_800_000_000.0
+def status(**changed: int) -> os.stat_result:
+    """A file of this user, changed at 1,800,000,000 s."""
+    return os.stat_result((0o600, 0, 0, 1, changed.get("user", os.geteuid()), 0, 5, 0, 0, 1_800_000_000))
 
 
 @pytest.mark.parametrize(
@@ -115,11 +110,7 @@ class Status:
 def test_a_file_of_shared_memory_is_a_members_by_the_number_or_the_id_in_its_name(
     name: str, its: bool
 ) -> None:
-    found = is_its_memory(
-        f"/dev/shm/{name}",
-        Status(),
-        frozenset({4711}),
-        ("at_1", "mb_1"),
-        0,  # type: ignore[arg-type]
-    )
-    assert found is its
+    ids, pids = ("at_1", "mb_1"), frozenset({4711})
+    assert is_its_memory(f"/dev/shm/{name}", status(), pids, ids, 0) is its
+    assert is_its_memory(f"/dev/shm/{name}", status(), pids, ids, 1_800_000_001) is False
+    assert is_its_memory(f"/dev/shm/{name}", status(user=65_533), pids, ids, 0) is False

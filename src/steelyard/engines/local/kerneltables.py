@@ -59,22 +59,23 @@ def named_sockets(text: str) -> list[tuple[str, int]]:
 
 
 class Object(NamedTuple):
-    """A System V object. `pids`: who made it or used it last, as far as the kernel notes it. `changed`: s."""
+    """A System V object. `maker`: the process that made it, as far as the kernel notes it; who used it last
+    may be a stranger. `changed`: s UTC."""
 
     kind: str  # shm | sem | msg
     id: int
     size: int  # bytes; semaphores: how many
     attached: int
     user: int
-    pids: frozenset[int]
+    maker: int | None
     changed: int
     removed: bool
 
 
 _COLUMNS = {
-    "shm": ("shmid", "size", "nattch", ("cpid", "lpid")),
-    "sem": ("semid", "nsems", None, ()),
-    "msg": ("msqid", "cbytes", None, ("lspid", "lrpid")),
+    "shm": ("shmid", "size", "nattch", "cpid"),
+    "sem": ("semid", "nsems", None, None),
+    "msg": ("msqid", "cbytes", None, None),
 }
 
 
@@ -82,7 +83,7 @@ def objects(kind: str, text: str) -> list[Object]:
     """The objects of /proc/sysvipc/shm, sem or msg; columns are found by their names."""
     lines = text.splitlines()
     names = lines[0].split() if lines else []
-    number, size, attached, pids = _COLUMNS[kind]
+    number, size, attached, maker = _COLUMNS[kind]
     found = []
     for line in lines[1:]:
         fields = dict(zip(names, line.split(), strict=False))
@@ -91,7 +92,7 @@ def objects(kind: str, text: str) -> list[Object]:
         found.append(
             Object(
                 kind, int(fields[number]), int(fields[size]), int(fields[attached]) if attached else 0,
-                int(fields["cuid"]), frozenset(int(fields[name]) for name in pids) - {0},
+                int(fields["cuid"]), int(fields[maker]) if maker else None,
                 int(fields["ctime"]), bool(int(fields["perms"], 8) & _REMOVED),
             )
         )  # fmt: skip

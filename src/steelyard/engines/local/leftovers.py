@@ -23,8 +23,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def is_its(one: Object, pids: frozenset[int], since: int) -> bool:
-    """Whether a System V object was made, or used last, by one of these processes since then (s UTC)."""
-    return bool(one.pids & pids) and one.changed >= since
+    """Whether a System V object was made by one of these processes since then (s UTC)."""
+    return one.maker in pids and one.changed >= since
 
 
 def shared_files() -> list[tuple[str, os.stat_result]]:
@@ -42,6 +42,8 @@ def is_its_memory(
 ) -> bool:
     """Whether a file of shared memory bears the number of one of these processes, or one of these ids."""
     name = os.path.basename(path)
+    if status.st_uid != os.geteuid():
+        return False  # another user's; a project that has a user of its own has its own folder, too
     numbers = {int(one) for one in _NUMBERS.findall(name) if len(one) < 10}
     return status.st_ctime >= since and (bool(numbers & pids) or any(one in name for one in ids))
 
@@ -54,9 +56,27 @@ def remove_memory(pids: Iterable[int], ids: tuple[str, ...], since: int) -> tupl
         if is_its(one, known, since) and not one.removed and _remove(one):
             count, size = count + 1, size + (one.size if one.kind != "sem" else 0)
     for path, status in shared_files():
-        if is_its_memory(path, status, known, ids, since) and _unlink(path):
+        if not is_its_memory(path, status, known, ids, since):
+            continue
+        named = any(one in os.path.basename(path) for one in ids)
+        if (named or not _is_mapped(path)) and _unlink(path):
             count, size = count + 1, size + status.st_size
     return count, size
+
+
+def _is_mapped(path: str) -> bool:
+    """Whether a living process has it in its memory: a number in a name may be there by chance."""
+    wanted = f" {path}\n".encode()
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/maps", "rb") as file:
+                if wanted in file.read():
+                    return True
+        except OSError:
+            continue
+    return False
 
 
 def _remove(one: Object) -> bool:
