@@ -32,11 +32,20 @@ class World:
         self.submit("train-vit", expect={"run": "forever"}, requests={**GPU, "gpu": 4})
         self.submit("broken-loader", expect={"run": "20ms", "exit": "3"}, restart="never")
         self.submit("out-of-memory", expect={"run": "20ms", "oom": "true"}, restart="never")
-        self.submit("evaluate-small", kind="evaluation", expect={"run": "20ms"})
+        judged = {
+            "model": {"name": "resnet", "digest": f"sha256:{'a' * 64}"},
+            "dataset": {"name": "digits", "digest": f"sha256:{'b' * 64}"},
+        }
+        self.submit("evaluate-small", kind="evaluation", evaluation=judged, expect={"run": "20ms"})
+        small: dict[str, Any] = {"requests": {"cpu": "1"}, "clusters": ["other"]}
+        shop: dict[str, Any] = {"replicas": {"initial": 2, "max": 3}, "expect": {"run": "forever"}}
+        self.submit("shop", kind="inference", **shop, **small)
+        sweep: dict[str, Any] = {"array": {"completions": 4, "parallelism": 2}, "expect": {"run": "20ms"}}
+        self.submit("sweep", kind="batch", **sweep, **small)
         self.submit("kept-back", hold=True)
-        for name in ("broken-loader", "out-of-memory", "evaluate-small"):
+        for name in ("broken-loader", "out-of-memory", "evaluate-small", "sweep"):
             self.reaches(name, "finished")
-        for name in ("train-resnet", "train-vit"):
+        for name in ("train-resnet", "train-vit", "shop"):
             self.reaches(name, "running")
         self.submit("wants-the-pool", expect={"run": "1s"}, requests={**GPU, "gpu": 4}, count=2)
         self.submit("wants-quota", namespace="translate-dev", requests={**GPU, "gpu": 2})

@@ -81,10 +81,8 @@ def _tile(state: str, t0: int, t1: int, speech: Speech) -> Tile:
 
 def _member(member: Json, attempt: Json, speech: Speech, now: int) -> Line:
     held = [device for device in member["devices"] if device["t1"] is None or device["t1"] > device["t0"]]
-    cards = [device for device in held if device["class"] in _ACCELERATORS] or held[:1]
-    note = " ".join(
-        filter(None, (member["node"], *sorted({card["model"] for card in cards if card["model"]})))
-    )
+    models = {device["model"] for device in held if device["class"] in _ACCELERATORS}
+    note = " ".join(filter(None, (member["node"], *sorted(model for model in models if model))))
     tiles = []
     for t0 in sorted({device["t0"] for device in held}):
         t1 = max(device["t1"] or now for device in held if device["t0"] == t0)
