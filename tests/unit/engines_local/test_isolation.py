@@ -159,9 +159,10 @@ def test_what_is_hidden_is_told_by_its_path_whether_it_exists_or_not(tmp_path: P
     found = of(layout, claim, {"member": "mb_0", "command": [], "port": None}, {})
     assert found is not None
     work = layout.member_work("at_0", "mb_0")
-    assert hidden(found, work, ["/usr/bin/python3", "/tmp/is/made/later", "-x"]) is None
-    assert hidden(found, "/tmp", []) == "/tmp"
-    assert hidden(found, work, [f"{layout.data}/no-such-program"]) == f"{layout.data}/no-such-program"
+    assert hidden(found, work, ["/usr/bin/python3", "/tmp/is/made/later", "-x"], ["python:numpy"]) is None
+    assert hidden(found, "/tmp", [], []) == "/tmp"
+    assert hidden(found, work, [f"{layout.data}/no-such-program"], []) == f"{layout.data}/no-such-program"
+    assert hidden(found, work, ["true"], [f"program:{layout.data}/x"]) == f"{layout.data}/x"
 
 
 # ---- user ids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -60,6 +61,25 @@ def give(path: str, attempt: Mapping[str, Any]) -> None:
         os.close(fd)
 
 
+def hand_over(layout: Layout, before: str | None, user: int) -> None:
+    """Makes what an attempt of before left the project's, where that ran as the supervisor's own user. Files
+    with several names stay as they are: one of the names may be anywhere."""
+    if before is None:
+        return
+    over = layout.attempt_work(before)
+    with suppress(OSError):
+        if os.lstat(over).st_gid == user:
+            return
+        for _, folders, files, fd in os.fwalk(over, follow_symlinks=False):
+            for name in (*folders, *files):
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                plain = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+                if (plain or stat.S_ISDIR(status.st_mode)) and name != "members.json":
+                    os.chown(name, user, user, dir_fd=fd, follow_symlinks=False)
+        os.chown(over, 0, user)
+        os.chmod(over, 0o710)
+
+
 def around(
     layout: Layout, user: int | None, writable: tuple[str, ...], readable: tuple[str, ...]
 ) -> surroundings.Surroundings:
@@ -83,13 +103,14 @@ def around(
     return found
 
 
-def hidden(confinement: Confinement, folder: str, command: list[str]) -> str | None:
+def hidden(confinement: Confinement, folder: str, command: list[str], requires: list[str]) -> str | None:
     """A path that a program was told and will not find, for it is covered; None where there is none.
 
     Whether it exists is not looked at: nobody is to learn that of what is hidden.
     """
     there = confinement.surroundings
-    places = [folder, *(word for word in command[:1] if word.startswith("/"))]
+    required = (text.partition(":")[2] or text for text in requires)
+    places = [folder, *(word for word in (*command[:1], *required) if word.startswith("/"))]
     if found := next((path for path in places if there.hides(path)), None):
         return found
     words = (word for word in command[1:] if word.startswith("/"))

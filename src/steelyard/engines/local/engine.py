@@ -280,7 +280,7 @@ class LocalEngine:
         return None if port is None else f"127.0.0.1:{port}"
 
     def ensure_namespace(self, namespace: str, project: str) -> None:
-        """Nothing is needed: work folders are made for each attempt."""
+        """Nothing is needed: a work folder, and a project's user id, are made with its first attempt."""
 
     def close(self) -> None:
         """See the port."""

@@ -62,6 +62,8 @@ def compose(layout: Layout, attempt: dict[str, Any], member: dict[str, Any]) -> 
     env = {"PATH": member["path"], "LANG": LANG}
     if member.get("tty"):
         env["TERM"] = "xterm"
+    if enclosure.user_of(attempt) is not None:  # who is in no list of users has a name only here
+        env.update(USER=attempt["project"], LOGNAME=attempt["project"])
     env.update(dict(member["env"]))
     env.update(dict(member["fixed"]))
     env.update(

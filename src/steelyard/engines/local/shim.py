@@ -124,19 +124,20 @@ class Shim:
             user = enclosure.user_of(self.attempt)
             if user is not None:
                 os.fchown(log, user, user)  # a program may open its standard output anew
+                enclosure.hand_over(self.layout, self.attempt["resume_from"], user)
             return self._prepare(self._program(log))
         finally:
             os.close(log)  # a log that is removed to make room must give its room back
 
     def _prepare(self, program: launch.Program) -> Failure | None:
-        failure = self._hidden(program, []) or environment.check(self.member, program)
+        command = self.member["command"]
+        failure = self._hidden(program, command) or environment.check(self.member, program)
         if failure is not None:
             return failure
-        command = self.member["command"]
         path, code = launch.find_program(command[0] if command else "", program.env["PATH"], program.folder)
         if path is None:
             return Failure("launch", code, command[0][:200] if command else "")
-        failure = self._hidden(program, [path, *command[1:]]) or environment.check_program(path)
+        failure = self._hidden(program, [path]) or environment.check_program(path)
         if failure is not None:
             return failure
         self._look()
@@ -147,7 +148,9 @@ class Shim:
     def _hidden(self, program: launch.Program, command: list[str]) -> Failure | None:
         """What the program is told to find where its isolation lets it find nothing."""
         confinement = program.confinement
-        path = None if confinement is None else enclosure.hidden(confinement, program.folder, command)
+        if confinement is None:
+            return None
+        path = enclosure.hidden(confinement, program.folder, command, self.member["requires"])
         return None if path is None else Failure("environment", "path-hidden", path[:200])
 
     def _program(self, log: int) -> launch.Program:
