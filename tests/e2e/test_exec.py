@@ -1,4 +1,4 @@
-"""A command beside a member through the real server and the real command line, also with a terminal."""
+"""Through the real server and command line: commands beside members, terminals, limits, requirements."""
 
 from __future__ import annotations
 
@@ -225,3 +225,22 @@ def test_what_is_missing_and_what_is_too_much_has_its_verdict(
     verdict = view["attempts"][-1]["verdict"]
     stage = "policy" if code == "work-folder-quota" else "environment"
     assert (verdict["stage"], verdict["code"]) == (stage, code)
+
+
+def test_what_waits_for_disk_space_is_told_so(tmp_path_factory: pytest.TempPathFactory) -> None:
+    made = Server(tmp_path_factory.mktemp("full") / "data").start()
+    try:
+        full = "spec: {engine: local, workFolder: {minFree: 900Ti}}"
+        made.apply(LOCAL_DOCUMENTS.replace("spec: {engine: local}", full))
+        number = made.submit("waits", ["true"])
+        found = made.wait_for(
+            lambda: [
+                reason for reason in made.get(f"/v1/workloads/{number}/explanation")["reasons"]
+                if reason["params"].get("outage") == "disk-full"
+            ]
+        )  # fmt: skip
+        assert found[0]["code"] == "waiting-for-capacity"
+        assert "too little disk space" in found[0]["text"]
+        assert made.get("/v1/inventory")["items"][0]["reason"] == "disk-full"
+    finally:
+        made.close()

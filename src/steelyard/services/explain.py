@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
@@ -20,6 +21,7 @@ from steelyard.services.reasons import own_reasons, reason_view, scoped_reason
 from steelyard.services.shapes import read_shape
 from steelyard.store import workloads as repository
 from steelyard.store.database import View
+from steelyard.store.inventory import outages
 from steelyard.store.scoped import Record
 
 Json = dict[str, Any]
@@ -69,11 +71,19 @@ def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Reco
     if looked is None:
         stored = repository.open_reasons(connection, [row["shape_id"]]).get(row["shape_id"])
         looked = stored["t0"] if stored else None
-    shown = tuple(scoped_reason(reason, scope) for reason in reasons)
+    shown = tuple(scoped_reason(_with_outage(connection, reason), scope) for reason in reasons)
     position = count + 1 if row["phase"] == Phase.QUEUED else None
     return {
         **_answer(decision, shown, position, ahead, looked, found.approximate, policy.version),
     }
+
+
+def _with_outage(connection: View, reason: Reason) -> Reason:
+    """A reason of capacity that is out of service says why it is."""
+    if reason.flavor is None or not any(holder.kind == "unavailable" for holder in reason.holders):
+        return reason
+    found = outages(connection, reason.flavor)
+    return replace(reason, params={**reason.params, "outage": found[0]}) if found else reason
 
 
 def _item(snapshot: Snapshot, shape: Shape, row: Record) -> PendingItem:

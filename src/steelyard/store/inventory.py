@@ -220,3 +220,9 @@ def hold_plans(connection: Connection) -> list[str]:
 def observations(connection: Connection) -> dict[str, Record]:
     """cluster → when it was last observed, and whether it answers."""
     return {row.cluster: record(row) for row in connection.execute(select(t.observation))}
+
+
+def outages(connection: Connection, flavor: str) -> list[str]:
+    """Why devices of a flavor are out of service now, each reason once."""
+    query = select(_d.reason).join(t.pool_member, _IN_POOL).where(_m.flavor == flavor, _d.reason.is_not(None))
+    return [str(row[0]) for row in connection.execute(query.distinct().order_by(_d.reason))]

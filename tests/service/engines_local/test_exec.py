@@ -232,7 +232,6 @@ def identity(text: bytes) -> dict[str, str]:
     return {key: fields[key].strip() for key in told}
 
 
-@pytest.mark.requirement("I11")
 def test_beside_an_isolated_member_a_command_is_what_the_member_is_and_no_more(
     isolated: LocalEngine,
 ) -> None:
