@@ -52,7 +52,8 @@ def percent(thousandths: int) -> str:
 
 # --- 1: where is resource idle -------------------------------------------------------------------------
 def _idle(places: Iterable[Json]) -> list[Json]:
-    """Of each cluster and class, the most idle first. What is reserved is kept for somebody, not idle."""
+    """Of each cluster and class, accelerators before the rest, the most idle first. What is reserved is kept
+    for somebody, not idle."""
     found = []
     for place in places:
         states: Mapping[str, int] = place["unheld"]
@@ -70,7 +71,13 @@ def _idle(places: Iterable[Json]) -> list[Json]:
                 "unknown_permille": permille(states.get("unknown", 0), place["capacity"]),
             }
         )  # fmt: skip
-    return sorted(found, key=lambda row: (-row["permille"], row["cluster"], row["class"]))
+    return sorted(
+        found, key=lambda row: (not _is_accelerator(row), -row["permille"], row["cluster"], row["class"])
+    )
+
+
+def _is_accelerator(row: Json) -> bool:
+    return row["class"] not in ("cpu", "memory")
 
 
 def _idle_answer(found: list[Json]) -> Json:

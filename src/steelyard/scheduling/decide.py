@@ -140,7 +140,8 @@ class _Cycle:
             return True
         if context.placer.cut_short:
             context.approximate.add(shape.key)
-        return preempt(context, pools, plan, item)
+        # headroom goes first, yet stops nobody: only a replica that is wanted takes back what was lent
+        return not item.standby and preempt(context, pools, plan, item)
 
     def due(self) -> list[Shape]:
         """The blocked shapes to explain now: never looked at first, then those longest ago."""

@@ -241,3 +241,13 @@ def _never_more_in_the_segments(house: House) -> None:
     for border in {row.t0 for row in rows}:
         held = sum(r.quantity for r in rows if r.t0 <= border and (r.t1 is None or r.t1 > border))
         assert held <= GPUS - 4000
+
+
+def test_keeping_headroom_again_stops_nobody(house: House) -> None:
+    service = serve(house, initial=2, guaranteed=2, max=2)
+    house.run_until(lambda: running(house, service) == 2)
+    batch = [house.submit(f"b{number}", **BATCH) for number in range(6)]
+    house.run_until(lambda: others(house) == GPUS - 4000)
+    scale(house, service, 1)
+    house.run_until(lambda: group(house, service)["replicas"]["kept"] == 1)
+    assert not any(house.show(one)["evictions"] for one in batch)

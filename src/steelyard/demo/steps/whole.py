@@ -111,12 +111,14 @@ def scaled(seen: Seen) -> Found:
 
 
 def never_squeezed(seen: Seen) -> Found:
-    """At no instant did the array hold more than what the service is not guaranteed: from the ledger."""
+    """At no instant did the array hold more than what the service is not guaranteed, by the ledger; and
+    nobody was stopped for headroom that was kept."""
     spans = list(_held(seen["tasks"]))
     borders = {t0 for _, t0, _ in spans}
     most = max((sum(q for q, t0, t1 in spans if t0 <= at < t1) for at in borders), default=0)
     waits = seen["waiting-task"]["reasons"][0]
     ok = bool(spans) and most == CAPACITY - GUARANTEED and bool(waits["holders"])
+    ok = ok and not any(task["evictions"] for task in seen["tasks"])
     return found(ok, "squeezed", most=most // 1000, capacity=CAPACITY // 1000, reason=waits["code"])
 
 
