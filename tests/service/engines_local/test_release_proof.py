@@ -215,7 +215,7 @@ def test_the_port_is_held_by_whoever_listens_on_it_and_named(engine: LocalEngine
         taken.listen()
         engine.stop(["at_1"], 0)
         wait_ended(engine, "mb_1")
-        wait_seen(engine, f"port {port}: process {os.getpid()} (")
+        wait_seen(engine, f": port {port}")
     assert probe(engine).free is True
 
 
@@ -238,8 +238,8 @@ def test_a_device_is_held_by_whoever_opened_it_since_and_free_for_those_before(
             assert holder.stdout.readline() == b"open\n"
             engine.stop(["at_1"], 0)
             wait_ended(engine, "mb_1")
-            wait_seen(engine, f"device {stand_in}: process {holder.pid} (sleep)")
-            assert engine.fence(["at_1"])[0].left == (f"device {stand_in}: process {holder.pid} (sleep)",)
+            wait_seen(engine, f"process {holder.pid} (sleep): device {stand_in}")
+            assert engine.fence(["at_1"])[0].left == (f"process {holder.pid} (sleep): device {stand_in}",)
             assert holder.poll() is None
         finally:
             holder.kill()

@@ -228,7 +228,7 @@ def _open(held: list[Held], logs: list[Held], work: str, census: Census) -> Foun
     ] + [one for one in logs if one.how == "writes"]
     readers = len(held) - len([one for one in bad if one in held])
     gone = {True: " (deleted)", False: ""}
-    left = tuple(f"file {one.path}{gone[one.deleted]}: {census.name(one.pid)}" for one in bad)
+    left = tuple(f"{census.name(one.pid)}: file {one.path}{gone[one.deleted]}" for one in bad)
     return Found(left, len(left) or readers, "read-only" if readers else "gone")
 
 
@@ -238,7 +238,7 @@ def _port(port: int, census: Census, tables: Tables) -> Found:
     left = []
     for inode in inodes:
         holders = [census.name(pid) for pid in census.sockets.get(inode, ())]
-        left.append(f"port {port}: {', '.join(holders) or 'nobody seen'}")
+        left.append(f"{', '.join(holders) or 'nobody seen'}: port {port}")
     return Found(tuple(left), len(left), "closed")
 
 
@@ -251,7 +251,7 @@ def _devices(notes: Notes, census: Census) -> Found:
         for pid in census.devices.get(path, ())
         if pid in census.by_pid and census.by_pid[pid].start >= start
     ]
-    return _named(f"device {path}: {census.name(pid)}" for path, pid in holders)
+    return _named(f"{census.name(pid)}: device {path}" for path, pid in holders)
 
 
 def _memory(notes: Notes, tables: Tables) -> Found:
