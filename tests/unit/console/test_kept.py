@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from steelyard.console.kept import LONGEST_S, MOST, TIMES, Kept
 
@@ -56,3 +58,20 @@ def test_another_key_has_another_answer_and_old_ones_make_room() -> None:
     assert [get(str(n)) for n in range(MOST + 1)] == list(range(1, MOST + 2))
     assert len(made._answers) == MOST
     assert get(str(MOST)) == MOST + 1
+
+
+def test_who_asks_for_the_same_at_once_waits_for_the_one_answer() -> None:
+    work, began, go = Work(1.0), threading.Event(), threading.Event()
+
+    def slowly() -> int:
+        began.set()
+        assert go.wait(30)
+        return work()
+
+    made: Kept[int] = Kept(work.clock)
+    with ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(made.get, "a", slowly)]
+        assert began.wait(30)
+        asked += [pool.submit(made.get, "a", slowly) for _ in range(2)]
+        go.set()
+        assert [each.result(30) for each in asked] == [1, 1, 1]
