@@ -6,6 +6,7 @@ each line the first `MAX_LINE` bytes, by patterns without nested repetition.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -16,6 +17,8 @@ MAX_LINES = 200
 MAX_LINE = 400
 MAX_TEXT = 200
 _TRACEBACK = "Traceback (most recent call last):"
+#: What launchers of many processes put before each line of one of them.
+_RANK = re.compile(r"^\[(?:rank)?[0-9]{1,6}\]: ?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ def scan(catalogue: Catalogue, member: str, data: bytes, offset: int) -> tuple[L
     rules = catalogue.lines()
     ends_traceback = False
     for begin, raw in _lines(data, offset):
-        text = raw[:MAX_LINE].decode("utf-8", "replace").rstrip()
+        text = _RANK.sub("", raw[:MAX_LINE].decode("utf-8", "replace").rstrip())
         for rule in rules:
             if rule.traceback and not ends_traceback:
                 continue
