@@ -27,6 +27,7 @@ from tests.support.local_engine import (
     make_local_engine,
     member,
     notes,
+    runner_pid,
     wait_ended,
     wait_for,
     wait_free,
@@ -258,3 +259,12 @@ def test_beside_an_isolated_member_there_is_a_terminal_and_an_end(isolated: Loca
     stream.close()
     left = [procfs.environment(one.pid) for one in procfs.processes() if one.name == "sleep" and one.alive]
     assert not [env for env in left if env.get("STEELYARD_INSTALL") == INSTALL]
+
+
+def test_a_command_that_ended_leaves_no_zombie_of_the_runner(engine: LocalEngine, tmp_path: Path) -> None:
+    for _ in range(3):
+        assert everything(run(engine, "true"))[2]["code"] == 0
+    runner, deadline = runner_pid(tmp_path), time.monotonic() + 10
+    while [one for one in procfs.processes() if one.parent == runner and not one.alive]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

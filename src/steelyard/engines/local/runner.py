@@ -47,7 +47,7 @@ class Runner:
         self.idle_seconds = idle_seconds
         self.idle_since: float | None = None
         self.done = False
-        self.beside: set[int] = set()  # processes that were forked for commands beside members
+        self.beside: set[int] = set()  # descriptors of processes that run commands beside members
         self.archivist = Archivist(layout, _is_child, _step_aside)
         self.door = Door(layout, self.selector, self.handle)
 
@@ -203,7 +203,6 @@ class Runner:
         setting = self.keeper.setting(record)
         if setting is None:
             raise RequestError("member-not-running")
-        self.beside = {pid for pid in self.beside if _is_child(pid)}
         if len(self.beside) >= _MAX_BESIDE:
             raise RequestError("too-many-executions", str(_MAX_BESIDE))
 
@@ -211,9 +210,21 @@ class Runner:
             pid = os.fork()
             if pid == 0:
                 beside.run(sock, after, setting, wish)
-            self.beside.add(pid)
+            self._watch_beside(pid)
 
         return take
+
+    def _watch_beside(self, pid: int) -> None:
+        """Counts a command until its process has ended; its end wakes the loop, which takes it away."""
+        fd = os.pidfd_open(pid)
+
+        def ended(_mask: int) -> None:
+            self.selector.unregister(fd)
+            os.close(fd)
+            self.beside.discard(fd)
+
+        self.beside.add(fd)
+        self.selector.register(fd, selectors.EVENT_READ, ended)
 
     def _tidy(self, _install: str, request: dict[str, Any]) -> None:
         """Work folders and artifacts of ended attempts that are older (µs UTC) are removed; None: none is."""
@@ -226,15 +237,15 @@ class Runner:
         return {"live": live}
 
 
+def _step_aside() -> None:
+    """A fork that is nobody's shim lets go of everything of the runner's."""
+    shim.enter(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+
 def _is_child(pid: int) -> bool:
     """Whether a process that we forked is still there: its number is free only once we waited for it."""
     process = procfs.read_process(pid)
     return process is not None and process.alive and process.parent == os.getpid()
-
-
-def _step_aside() -> None:
-    """A fork that is nobody's shim lets go of everything of the runner's."""
-    shim.enter(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
 def _take_lock(layout: Layout) -> int | None:
