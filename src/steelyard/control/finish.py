@@ -208,9 +208,7 @@ def _receipt(
     seen = seen_of(probes.values())
     counts = _counts(probes)
     ledger = "differs" if any(reason["code"] == "release.ledger-differs" for reason in reasons) else "closed"
-    found = (
-        "free" if release == "confirmed" else "occupied" if probes and release == "quarantined" else "unknown"
-    )
+    found = _found(probes)
     unit.upsert(
         t.receipt,
         ("attempt_id",),
@@ -238,6 +236,14 @@ def _receipt(
         "confirmed": now,
         "counts": counts,
     }
+
+
+def _found(probes: Mapping[str, ReleaseProbe]) -> str:
+    """What the live probe says of everything together."""
+    seen = [probe.free for probe in probes.values()]
+    if not seen or (None in seen and False not in seen):
+        return "unknown"
+    return "free" if all(seen) else "occupied"
 
 
 def _counts(probes: Mapping[str, ReleaseProbe]) -> dict[str, int]:

@@ -106,6 +106,23 @@ def test_what_the_probe_still_sees_is_quarantined_with_every_reason(house: House
     assert actions(house, attempt) == ["release.quarantine"]
 
 
+@pytest.mark.requirement("G7", "G8")
+def test_a_ledger_that_does_not_agree_is_a_reason_whatever_the_probe_says(house: House) -> None:
+    workload = house.submit("odd", requests=FOUR)
+    house.run_until(lambda: house.phase(workload) == "running")
+    assert house.loop.desk is not None
+    device = next(d for d in house.loop.desk.context.state.devices.values() if d.uid.endswith("n-0/cpu"))
+    device.held += 1  # memory and meter no longer say the same
+    house.run_until(lambda: house.phase(workload) == "finished", step=400_000)
+    receipt = house.show(workload)["attempts"][0]["receipt"]
+    assert receipt["signals"] == {"control": "ended", "ledger": "differs", "probe": "free"}
+    (reason,) = receipt["reasons"]
+    assert (reason["code"], reason["allocated"] - reason["metered"]) == ("release.ledger-differs", 1)
+    house.restart()
+    attempt = parse("attempt", house.show(workload)["attempts"][0]["id"])
+    house.run_until(lambda: case(house, attempt)["state"] == "proven", step=SECOND)
+
+
 @pytest.mark.requirement("G8")
 def test_nothing_in_quarantine_is_given_to_anybody(house: House) -> None:
     quarantined(house)
