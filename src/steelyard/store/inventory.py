@@ -94,8 +94,10 @@ def devices_on(
 
 
 def all_devices(connection: Connection) -> list[Record]:
-    """Every device that is not retired, with pool and flavor."""
-    return [record(row) for row in connection.execute(_devices())]
+    """Every device that is not retired, with pool and flavor. Thousands: their columns are named once."""
+    result = connection.execute(_devices())
+    names = tuple(result.keys())
+    return [dict(zip(names, row, strict=True)) for row in result]
 
 
 def get_device(connection: Connection, device_id: int) -> Record | None:
