@@ -63,6 +63,13 @@ def test_a_folder_that_its_owner_closed_is_counted(tmp_path: Path) -> None:
     assert used(tmp_path) >= MIB
 
 
+def test_rights_of_folders_stay_as_they_are(tmp_path: Path) -> None:
+    write(tmp_path / "fixed/a", MIB)
+    (tmp_path / "fixed").chmod(0o555)
+    assert used(tmp_path) >= MIB
+    assert (tmp_path / "fixed").stat().st_mode & 0o777 == 0o555
+
+
 def test_what_vanishes_meanwhile_does_no_harm(tmp_path: Path) -> None:
     for name in ("a/b", "c/d"):
         write(tmp_path / name, MIB)
