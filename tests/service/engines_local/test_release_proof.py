@@ -4,6 +4,7 @@ fence ends, and that no stranger is touched. Each test lets go of what it held i
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import socket
 import subprocess
@@ -18,9 +19,20 @@ import pytest
 from steelyard.engines.local import engine as engine_module
 from steelyard.engines.local import kerneltables
 from steelyard.engines.local.engine import LocalEngine
+from steelyard.engines.local.isolation import USER_ID, Wish
 from steelyard.engines.port import DeviceBinding, ReleaseProbe
 from steelyard.model.resources import DeviceClass
-from tests.support.local_engine import attempt, kill_runner, member, sh, wait_ended, wait_for, wait_free
+from tests.support.local_engine import (
+    attempt,
+    end_everything,
+    kill_runner,
+    make_local_engine,
+    member,
+    sh,
+    wait_ended,
+    wait_for,
+    wait_free,
+)
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 SHARED = """
@@ -306,3 +318,27 @@ def test_the_proof_does_not_need_the_runner(engine: LocalEngine, tmp_path: Path)
     kill_runner(tmp_path)
     after = probe(engine)
     assert (after.checks, after.cleared, after.free) == (before.checks, before.cleared, True)
+
+
+@needs_root
+@pytest.mark.requirement("G2", "G3")
+def test_a_process_of_the_projects_user_that_nobody_answers_for_is_held(tmp_path: Path) -> None:
+    engine = make_local_engine(tmp_path, isolation=Wish(USER_ID))
+    try:
+        engine.start([sh("at_1", "echo up; sleep 300"), sh("at_2", "echo up; env -i sleep 300")])
+        said(engine, b"up")
+        claim = json.loads((tmp_path / "data/local/claims/at_1.json").read_text())
+        stray = subprocess.Popen(["sleep", "300"], user=claim["isolation"]["user"], env={}, cwd="/")
+        try:
+            engine.stop(["at_1"], 0)
+            wait_ended(engine, "mb_1")
+            wait_seen(engine, f"process {stray.pid} (sleep)")
+            assert dict(probe(engine).checks)["user-processes"] == "remains"
+            assert engine.fence(["at_1"])[0].left == (f"process {stray.pid} (sleep)",)
+            assert stray.poll() is None
+        finally:
+            stray.kill()
+            stray.wait()
+        assert probe(engine).free is True  # at_2 runs on as the same user, below its own shim
+    finally:
+        end_everything(engine)
