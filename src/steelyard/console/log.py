@@ -1,20 +1,26 @@
-"""The log of a workload on its page: the end of one member's, as text, and where a script follows it on."""
+"""The log of a workload: on its page the end of a member's, and where a script follows it; whole as a file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from starlette.responses import Response, StreamingResponse
+
+from steelyard.console import answers
 from steelyard.console.visit import Visit
+from steelyard.engines.port import LogChunk
 from steelyard.identity.authorise import scope
 from steelyard.model.errors import SteelyardError
 from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Verb
-from steelyard.services.logs import find_member, read_chunk
+from steelyard.services.logs import MAX_CHUNK, find_member, read_chunk
+from steelyard.store.scoped import Record
 
 SHOWN = 32 * 1024
+MAX_FILE = 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,31 @@ def log_of(visit: Visit, view: Mapping[str, Any]) -> Log | None:
         return _read(visit, view["id"], chosen, members)
     except SteelyardError as error:
         return Log(chosen, members, error=visit.speech.error(error.code, error.params))
+
+
+def whole_log(visit: Visit) -> Response:
+    """A member's log as it is now, as a file. Raises NotFoundError, UnavailableError."""
+    workload, seen = visit.named("workload_id"), scope(visit.principal, Verb.VIEW, "workload")
+    wanted = visit.asked("member", 128) or None
+    with visit.console.store.read() as view:
+        found = find_member(view, seen, parse("workload", workload), wanted)
+    first = read_chunk(visit.console.engines.get, found, 0, MAX_CHUNK)
+    name = f"{workload}-{found['role']}-{found['idx']}.log"
+    headers = {**answers.HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    chunks = _chunks(visit, found, first)
+    return StreamingResponse(chunks, media_type="text/plain; charset=utf-8", headers=headers)
+
+
+def _chunks(visit: Visit, member: Record, chunk: LogChunk) -> Iterator[bytes]:
+    """From the first chunk to what is the end now; one that can't be read any more ends the file."""
+    sent = 0
+    while chunk.data and sent < MAX_FILE:
+        sent += len(chunk.data)
+        yield chunk.data
+        try:
+            chunk = read_chunk(visit.console.engines.get, member, chunk.next_offset, MAX_CHUNK)
+        except SteelyardError:
+            return
 
 
 def _read(visit: Visit, workload: str, member: str, members: tuple[tuple[str, str], ...]) -> Log:

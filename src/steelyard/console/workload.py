@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from steelyard.console.document import document_of
-from steelyard.console.log import log_of
+from steelyard.console.log import log_of, whole_log
 from steelyard.console.serve import Page
 from steelyard.console.story import story
 from steelyard.console.visit import Visit
@@ -149,6 +149,7 @@ def _act(action: str) -> Page:
 PAGES = [
     Page("GET", "/workloads/{workload_id}", workload_page),
     Page("GET", "/workloads/{workload_id}/explanation", explanation_page),
+    Page("GET", "/workloads/{workload_id}/log", whole_log),
     Page("GET", "/workloads/{workload_id}/scale", scale_page),
     Page("POST", "/workloads/{workload_id}/scale", scale),
     *[_confirm(action) for action in ACTIONS],

@@ -42,7 +42,7 @@ TABLE: dict[str, Row] = {
     "POST /preferences": ("/preferences", {"theme": "dark", "next": "/"}, [303] * 7),
     **{
         f"GET /workloads/{{workload_id}}{rest}": (f"/workloads/{NO_WORKLOAD}{rest}", None, GONE)
-        for rest in ("", "/explanation", "/cancel", "/retry", "/hold", "/release", "/scale")
+        for rest in ("", "/explanation", "/cancel", "/retry", "/hold", "/release", "/scale", "/log")
     },
     **{
         f"POST /workloads/{{workload_id}}{rest}": (f"/workloads/{NO_WORKLOAD}{rest}", {"a": "b"}, GONE)

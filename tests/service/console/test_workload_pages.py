@@ -211,3 +211,20 @@ def test_the_home_page_tells_of_checks_that_fail_to_those_who_may_see_them(
         assert told in Browser(app, pages.secrets["root"]).get("/").text
     assert len(asked) == 1
     assert told not in Browser(app, pages.secrets["ann"]).get("/").text
+
+
+def test_the_whole_log_is_a_file_and_another_projects_is_not_there(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = pages.house.submit("logged", expect={"run": "10ms"})
+    pages.house.run_dry()
+    answer = pages.as_("ann").get(f"/workloads/{workload}/log")
+    assert answer.text.startswith("[simulated]")
+    assert answer.text.rstrip().endswith("exited with 0")
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="{workload}-main-0.log"'
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    monkeypatch.setattr("steelyard.console.log.MAX_CHUNK", 16)  # piece by piece it is the same
+    assert pages.as_("ann").get(f"/workloads/{workload}/log").text == answer.text
+    assert pages.as_("bob").get(f"/workloads/{workload}/log").status_code == 404
+    assert pages.as_("ann").get(f"/workloads/{workload}/log?member=other/7").status_code == 404
