@@ -1,4 +1,4 @@
-"""The log of a workload: on its page the end of a member's, and where a script follows it; whole as a file."""
+"""The log of a workload: on its page the end of a member's, and where a script follows it; as a whole file."""
 
 from __future__ import annotations
 
