@@ -40,6 +40,7 @@ VARIES = (
     (re.compile(r"\b\d+(?= (audit leaves|files?\b|file\(s\)|checked|条审计记录|个文件|项\)))"), "COUNT"),
     (re.compile(r"(?<=size )\d+|(?<=大小 )\d+|(?<=sqlite )[\d.]+"), "COUNT"),
     (re.compile(r"\b(schema |模式版本 )\d{4}\b"), "SCHEMA"),
+    (re.compile(r"(?<=is )(queued|starting)(?=; asked)|(?<=状态：)(排队中|启动中)(?=；申请)"), "PHASE"),
     (re.compile(r"[░█]+"), ""),
     (re.compile(r" {2,}"), " "),
 )

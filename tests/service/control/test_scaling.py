@@ -46,6 +46,13 @@ def house(tmp_path: Path) -> Iterator[House]:
     made.close()
 
 
+@pytest.fixture
+def house_on_postgresql(tmp_path: Path, postgresql_database: str) -> Iterator[House]:
+    made = House(postgresql_database, tmp_path, POLICY)
+    yield made
+    made.close()
+
+
 def serve(house: House, **replicas: Any) -> str:
     return house.submit("api", **SERVICE, replicas=replicas)
 
@@ -115,6 +122,18 @@ def test_headroom_is_kept_while_batch_fills_the_pool_and_taken_at_once_when_it_i
     scale(house, service, 1)
     house.run_until(lambda: group(house, service)["replicas"]["kept"] == 1)
     assert others(house) == GPUS - 4000
+
+
+def test_services_arrays_and_evaluations_work_on_postgresql_too(house_on_postgresql: House) -> None:
+    house = house_on_postgresql
+    service = serve(house, initial=1, guaranteed=2, max=2)
+    array = house.submit("sweep", kind="batch", array={"completions": 3, "parallelism": 2})
+    asked = {"model": {"name": "m"}, "dataset": {"name": "d"}, "result": "r.json"}
+    evaluation = house.submit("eval", kind="evaluation", evaluation=asked)
+    scale(house, service, 2)
+    house.run_until(lambda: running(house, service) == 2 and group(house, array)["done"] == 3)
+    house.run_until(lambda: house.phase(evaluation) == "finished")
+    assert house.show(evaluation)["evaluation"]["result"]["state"] == "missing"
 
 
 @pytest.mark.requirement("H7", "H3")
@@ -196,7 +215,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.requirement("H1", "H7")
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS)
 def test_offline_work_never_takes_what_is_guaranteed(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
