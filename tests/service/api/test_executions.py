@@ -325,3 +325,21 @@ def test_a_workload_that_is_not_there_is_not_there(house: ApiHouse) -> None:
     with pytest.raises(WebSocketDenialResponse) as refused, opened(house, "admin", nothing):
         pass
     assert refused.value.status_code == 404
+
+
+@pytest.mark.requirement("K2")
+def test_who_tried_and_may_not_is_in_the_audit(house: ApiHouse, engine: FakeEngine, workload: str) -> None:
+    with pytest.raises(WebSocketDenialResponse), opened(house, "vic", workload, door="attach"):
+        pass
+    deadline = time.monotonic() + 10
+    while True:
+        with house.services.store.read() as view:
+            bodies = view.execute(select(t.leaf.c.body).where(t.leaf.c.action == "access.refused")).scalars()
+            details = [json.loads(body)["detail"] for body in bodies]
+        mine = [one for one in details if one["object"] == workload]
+        if mine:
+            break
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert mine[0]["request"] == "WEBSOCKET /v1/workloads/{workload_id}/attach"
+    assert (mine[0]["code"], mine[0]["verb"]) == ("missing-grant", "execute")
