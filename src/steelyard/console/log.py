@@ -1,4 +1,4 @@
-"""The log of a workload: on its page the end of a member's, and where a script follows it; as a whole file."""
+"""A workload's log: the end of a member's on its page, where a script follows it, and as a whole file."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from steelyard.services.logs import MAX_CHUNK, find_member, read_chunk
 from steelyard.store.scoped import Record
 
 SHOWN = 32 * 1024
+MAX_LISTED = 200  # members to choose from
 MAX_FILE = 1024 * 1024 * 1024
 
 
@@ -47,6 +48,7 @@ def log_of(visit: Visit, view: Mapping[str, Any]) -> Log | None:
         return None
     wanted = visit.asked("member", 128)
     chosen = wanted if wanted in dict(members) else members[0][0]
+    members = tuple(m for index, m in enumerate(members) if index < MAX_LISTED or m[0] == chosen)
     try:
         return _read(visit, view["id"], chosen, members)
     except SteelyardError as error:

@@ -13,13 +13,19 @@ from steelyard.reports.drawing.palette import legend, stage_fill
 
 Json = Mapping[str, Any]
 MAX_MEMBERS = 16
+MAX_ATTEMPTS = 6
+#: More waits than that can't be told apart in the picture.
+MAX_WAITS = 300
 _STATES = ("waiting", "starting", "running", "stopping", "releasing")
 _ACCELERATORS = ("gpu", "npu", "other")
 
 
 def story(view: Json, speech: Speech, now: int) -> Markup | None:
     """The picture with its legend; None where there is nothing to show yet."""
-    groups = [(_heading(attempt, speech), _lines(attempt, speech, now)) for attempt in view["attempts"]]
+    groups = [
+        (_heading(attempt, speech), _lines(attempt, speech, now))
+        for attempt in view["attempts"][-MAX_ATTEMPTS:]
+    ]
     instants = [tile.t0 for _, lines in groups for line in lines for tile in line.tiles]
     ends = [tile.t1 for _, lines in groups for line in lines for tile in line.tiles]
     if not instants or max(ends) <= min(instants):
@@ -60,6 +66,8 @@ def _lines(attempt: Json, speech: Speech, now: int) -> list[Line]:
 def _waits(attempt: Json, now: int) -> list[Json]:
     """Waits so far; the time that no slice covers yet is one whose reason is still open."""
     waits = list(attempt["waits"])
+    if len(waits) > MAX_WAITS:
+        waits = [{"reason": None, "t0": waits[0]["t0"], "t1": waits[-1]["t1"]}]
     placed = attempt["times"]["placed"] or attempt["times"]["release_confirmed"] or now
     known = max([wait["t1"] or now for wait in waits], default=attempt["times"]["submitted"])
     if known < placed:
