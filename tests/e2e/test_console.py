@@ -155,6 +155,33 @@ def test_without_script_one_reads_filters_submits_and_cancels(browser: Any, worl
     context.close()
 
 
+def test_without_script_one_narrows_the_map_checks_the_books_and_takes_a_bundle(
+    browser: Any, world: World
+) -> None:
+    context = browser.new_context(base_url=world.url, java_script_enabled=False)
+    token = world.server.client.headers["Authorization"].partition(" ")[2]
+    context.add_cookies([{"name": SESSION, "value": token, "url": world.url}])
+    page = context.new_page()
+    page.goto("/inventory")
+    page.select_option("select[name=class]", "gpu")
+    page.click("form.filters button")
+    assert page.locator("#map .cells a").count() == 8
+    page.click(f"#map a[href='/devices/{world.ids['gpu']}']")
+    assert "train-resnet" in page.inner_text("main") or "train-vit" in page.inner_text("main")
+    page.goto("/evidence")
+    with page.expect_download() as bundle:
+        page.click("form[action='/evidence/bundle'] button")
+    assert bundle.value.suggested_filename == "steelyard-evidence.tar"
+    page.click("form[action='/evidence/checks'] button")
+    assert "Everything holds." in page.inner_text("main")
+    page.goto("/usage?span=all")
+    assert "does not close" not in page.inner_text("main")
+    with page.expect_download() as table:
+        page.click("text=CSV")
+    assert table.value.suggested_filename == "steelyard-usage.csv"
+    context.close()
+
+
 def appears(page: Any, selector: str, text: str) -> None:
     """Wait until an element holds a text."""
     page.locator(selector).filter(has_text=text).wait_for(timeout=30_000)
