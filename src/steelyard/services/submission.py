@@ -129,9 +129,9 @@ def _group(unit: Unit, spec: WorkloadSpec, first: int) -> list[InGroup]:
             for index in range(count)
         ]
     elif spec.array is not None:
-        count = min(spec.array.completions, spec.array.parallelism)
+        count = 1  # the control loop submits the others: a request makes no more than its own first
         values = ("array", spec.array.parallelism, 0, spec.array.completions, False)
-        places = [InGroup(first, index) for index in range(count)]
+        places = [InGroup(first, 0)]
     else:
         return [InGroup()]
     kind, number, guaranteed, most, lend = values

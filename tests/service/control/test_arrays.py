@@ -94,8 +94,9 @@ def test_an_array_goes_on_after_a_restart(house: House) -> None:
 
 
 def test_lists_show_an_array_as_one_line(house: House) -> None:
-    array = house.submit("sweep", **TASK, array={"completions": 5})
+    array = house.submit("sweep", **TASK, array={"completions": 5}, expect={"run": "60s"})
+    house.run_until(lambda: group(house, array)["counts"].get("running") == 5)
     rows, _ = workloads.list_page(house.desk, ADMIN, WorkloadFilter())
     assert [row["id"] for row in rows] == [array]
-    rows, _ = workloads.list_page(house.desk, ADMIN, WorkloadFilter(phase="queued"))
+    rows, _ = workloads.list_page(house.desk, ADMIN, WorkloadFilter(phase="running"))
     assert len(rows) == 5
