@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.console.speech import Speech
+from steelyard.console.speech import Speech, zone_names
 from steelyard.console.story import MAX_ATTEMPTS, MAX_MEMBERS, story
 from steelyard.model.units import SECOND
 
@@ -59,6 +59,8 @@ def test_what_still_waits_is_drawn_until_now() -> None:
     ("zone", "hour"), [("UTC", "08"), ("Asia/Shanghai", "16"), ("America/New_York", "03")]
 )
 def test_the_axis_is_the_readers_clock(zone: str, hour: str) -> None:
+    if zone not in zone_names():
+        pytest.skip("this machine has no table of time zones")
     ticks = re.findall(r'class="tick [a-z]+">(\d\d):', drawn(attempt(), zone=zone))
     assert ticks
     assert set(ticks) == {hour}
