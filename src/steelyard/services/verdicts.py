@@ -200,7 +200,7 @@ def _counters(member: MemberObservation, rules: Catalogue, *, log_read: bool) ->
             number = value - 128 if kind == "shell" else value
             rank = 5 if rule.generic and kind != "exit" else rank
             shown = ("exit", value) if kind == "exit" else ("signal", _SIGNAL_NAMES.get(number, str(number)))
-            evidence = (_counter(member, name, value),)
+            evidence: tuple[Pointer, ...] = (_counter(member, name, value),)
             if kind == "exit" and not log_read:
                 evidence += (_counter(member, "log", "not-read"),)
             found.append(_Candidate(rank, rule, kind, evidence, None, number, (shown,)))
