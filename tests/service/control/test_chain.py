@@ -64,7 +64,8 @@ def test_cancelling_a_running_workload_stops_it_and_frees_its_devices(house: Hou
     house.cancel(workload)
     house.run_dry()
     page = house.show(workload)
-    assert (page["outcome"], page["verdict"]["stage"], page["verdict"]["group"]) == ("cancelled", "cancelled", "none")
+    verdict = page["verdict"]
+    assert (page["outcome"], verdict["stage"], verdict["group"]) == ("cancelled", "cancelled", "none")
     assert page["attempts"][-1]["receipt"]["state"] == "confirmed"
 
 

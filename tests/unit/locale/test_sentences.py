@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from steelyard.locale import error_text, pointer_text, problem_title, reason_text, text, verdict_text, word
-from steelyard.model.reasons import Holder, Reason, ReasonCode
 from steelyard.model.failures import Pointer, Verdict
+from steelyard.model.reasons import Holder, Reason, ReasonCode
 
 QUOTA = Reason(
     ReasonCode.WAITING_FOR_QUOTA, "quota", "project", "project/alpha", "gpu", None, 4000, 3000, 2000, 1000,
@@ -101,8 +101,9 @@ def test_a_verdict_repeats_what_the_engine_said() -> None:
 def test_a_verdict_says_where_it_rests_on_the_programs_own_words() -> None:
     line = Pointer("line", "log", "ModuleNotFoundError: No module named 'x'", "mb_1", 120, 40, "00" * 32)
     verdict = Verdict(
-        "environment", "module-missing", "environment", "submitter", "supplement-environment", (line,), "medium"
-    )
+        "environment", "module-missing", "environment", "submitter", "supplement-environment", (line,),
+        "medium",
+    )  # fmt: skip
     assert "what the program printed itself: “ModuleNotFoundError" in verdict_text(verdict, "en")
     assert "依据为程序自身的输出" in verdict_text(verdict, "zh")
     assert pointer_text(line, "en") == (
