@@ -42,6 +42,8 @@ def run(folder: Path, mode: str, network: str) -> dict[str, Any]:
     engine = make_local_engine(folder, isolation=Wish(mode, network, (str(shared),)))
     try:
         capabilities = engine.capabilities()
+        if mode != NONE and not capabilities.isolation:
+            return {"unavailable": capabilities.isolation_text or str(dict(capabilities.isolation_modes))}
         victim, attacker, wrong = _story(engine, folder, apart=mode != NONE)
     finally:
         end_everything(engine)

@@ -47,7 +47,10 @@ def device() -> Iterator[None]:
     """A device that everybody may open, as those of accelerators are."""
     made = False
     if os.geteuid() == 0 and not os.path.lexists(DEVICE):
-        os.mknod(DEVICE, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        try:
+            os.mknod(DEVICE, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        except OSError as refused:
+            pytest.skip(f"needs to make a device file: {refused}")
         os.chmod(DEVICE, 0o666)
         made = True
     yield
@@ -69,6 +72,8 @@ def attack(folder: Path, mode: str, network: str = "host", user: int | None = No
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
+    if "unavailable" in found:
+        pytest.skip(f"this machine can't do it: {found['unavailable']}")
     assert found["achieved"] is not None, found
     return found
 

@@ -7,14 +7,17 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from steelyard.engines.local import enclosure, launch
+from steelyard.engines.local.ability import Abilities
 from steelyard.engines.local.engine import LocalEngine
 from steelyard.engines.local.isolation import BUBBLEWRAP, CONTAINER, HOST, NONE, USER_ID, Confinement, Wish
 from steelyard.engines.local.paths import Layout
+from steelyard.engines.local.users import UserBook
 from steelyard.engines.port import Isolation, MemberPhase, StartState
 from tests.support.local_engine import (
     attempt,
@@ -30,16 +33,21 @@ from tests.support.local_engine import (
 )
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-MODES = [
-    USER_ID,
-    pytest.param(
-        BUBBLEWRAP, marks=pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
-    ),
-]
 
 
-@pytest.fixture(params=MODES)
+@cache
+def why_not(mode: str) -> str | None:
+    """Why this machine can't do a mode."""
+    with tempfile.TemporaryDirectory() as folder:
+        layout = Layout(folder)
+        layout.make()
+        return Abilities(layout, UserBook(layout.users)).why_not(mode)
+
+
+@pytest.fixture(params=[USER_ID, BUBBLEWRAP])
 def mode(request: pytest.FixtureRequest) -> str:
+    if (reason := why_not(request.param)) is not None:
+        pytest.skip(f"this machine can't do {request.param}: {reason}")
     return str(request.param)
 
 

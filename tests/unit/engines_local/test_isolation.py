@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.engines.local import bubble, launch
 from steelyard.engines.local import isolation as iso
+from steelyard.engines.local.ability import Abilities
 from steelyard.engines.local.enclosure import PROJECT, hidden, of
 from steelyard.engines.local.files import make_below
 from steelyard.engines.local.paths import Layout
@@ -142,7 +145,8 @@ def test_the_other_work_folders_of_the_same_project_are_put_back_and_of_no_other
         Path(layout.attempt_work(name), "members.json").write_text(text)
     claim = {"attempt": "at_0", "project": "mine", "isolation": {"mode": "bubblewrap", "network": "host"}}
     told = [f"{layout.attempt_work(f'at_{number}')}/mb/model.json" for number in range(1, 4)]
-    one = {"member": "mb_0", "command": ["serve", f"--model={told[0]}", *told[1:], f"{layout.work}/../log.key"], "port": None}
+    command = ["serve", f"--model={told[0]}", *told[1:], f"{layout.work}/../log.key"]
+    one = {"member": "mb_0", "command": command, "port": None}
     os.makedirs(layout.member_work("at_0", "mb_0"))
     found = of(layout, claim, one, {"RESUME": layout.attempt_work("at_1")})
     assert found is not None
@@ -207,6 +211,29 @@ def test_a_user_namespace_of_one_id_has_none_for_projects(tmp_path: Path) -> Non
     assert book.spare() is None
     with pytest.raises(OSError, match="too few"):
         book.user_of("a")
+
+
+def test_a_machine_that_is_full_for_a_moment_makes_nothing_weaker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = Layout(str(tmp_path / "data"))
+    layout.make()
+    abilities = Abilities(layout, UserBook(layout.users))
+
+    def full(_program: launch.Program) -> launch.Gated:
+        raise OSError(errno.EAGAIN, "no processes left")
+
+    if os.geteuid() != 0 and bubble.find() is None:
+        pytest.skip("needs root or bubblewrap")
+    with monkeypatch.context() as patch:
+        patch.setattr(launch, "spawn", full)
+        with pytest.raises(OSError, match="no processes left"):
+            abilities.choose(iso.AUTOMATIC)
+    found = abilities.choose(iso.AUTOMATIC).mode
+    if found == iso.NONE:
+        pytest.skip(f"needs another mode than none: {abilities.why_not(iso.BUBBLEWRAP)}")
+    monkeypatch.setattr(launch, "spawn", full)
+    assert abilities.choose(iso.AUTOMATIC).mode == found
 
 
 # ---- folders

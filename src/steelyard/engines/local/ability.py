@@ -1,11 +1,14 @@
 """Which modes of isolation this machine can do, found out by doing: an interpreter is run in each, once.
 
 A mode is able when the server's own interpreter runs in it, for that is what most members need; else the
-reason says what failed. Standard library only: the runner imports this.
+reason says what failed. A machine that is only full at the moment says nothing of its modes: OSError, and the
+look is repeated when it is asked for again; else `auto` would come to something weaker by chance.
+Standard library only: the runner imports this.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from typing import Any
@@ -15,6 +18,8 @@ from steelyard.engines.local.files import remove_tree
 from steelyard.engines.local.isolation import BUBBLEWRAP, CONTAINER, HOST, NONE, USER_ID, Wish
 from steelyard.engines.local.paths import Layout
 from steelyard.engines.local.users import UserBook
+
+_FULL = (errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.EDQUOT)
 
 
 class Abilities:
@@ -49,7 +54,7 @@ class Abilities:
         return None
 
     def why_not(self, mode: str, network: str = HOST) -> str | None:
-        """Why a mode can't be had, None where it can."""
+        """Why a mode can't be had, None where it can. Raises OSError where that can't be told now."""
         if (mode, network) not in self._known:
             self._known[mode, network] = self._look(mode, network)
         return self._known[mode, network]
@@ -69,6 +74,8 @@ class Abilities:
         try:
             return self._try(mode, network, user)
         except OSError as failed:
+            if failed.errno in _FULL:
+                raise
             return str(failed)
 
     def _try(self, mode: str, network: str, user: int | None) -> str | None:
@@ -105,7 +112,11 @@ def _run(confinement: isolation.Confinement, folder: str, output: int) -> str | 
     failed = launch.open_gate(gated)
     status = launch.true_status(gated, os.waitpid(gated.pid, 0)[1])
     said = os.pread(output, 300, 0).decode("utf-8", "replace").strip().replace("\n", " ")
+    if failed is not None and failed.errno in _FULL:
+        raise failed
     if failed is not None:
         return f"{failed.strerror}: {said}" if said else str(failed.strerror)
     code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        raise OSError(errno.EAGAIN, f"the trial of {confinement.mode} was ended by signal {-code}")
     return None if code == 0 else f"the interpreter ended with {code}: {said}"
