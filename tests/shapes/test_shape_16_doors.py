@@ -17,7 +17,7 @@ from tests.support.local_engine import end_everything, make_local_engine, runner
 
 SOURCE = Path(steelyard.__file__).parent
 #: Doors answer many at once; the one that starts them waits for them.
-ASYNC = {"api", "gateway", "bootstrap.py"}
+ASYNC = {"api", "console", "gateway", "bootstrap.py"}
 
 
 @pytest.fixture
