@@ -112,7 +112,7 @@ def draw_group(session: Session, view: Mapping[str, Any]) -> None:
     for member in view.get("group_members") or ():
         state = session.word("outcome", member["outcome"]) if member["outcome"] else None
         if state is None:
-            known = "standby" if member["standby"] else None
+            known = "standby" if member["standby"] and member["phase"] == "reserved" else None
             state = session.word("why", known) if known else session.word("phase", member["phase"])
         session.line(f"  {member['index']:>4}  {member['id']}  {one_line(member['name'])}  {state}")
 

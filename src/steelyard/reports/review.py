@@ -137,6 +137,8 @@ def _failures(groups: Iterable[Json]) -> Json:
         for group in groups
     ]  # fmt: skip
     again = [row for row in rows if row["count"] > 1]
+    if not rows:
+        return _answer("none", [])
     if not again:
         return _answer("none-recurs", rows, groups=len(rows))
     worst = again[0]

@@ -32,7 +32,8 @@ def members(connection: Connection, group_id: int, limit: int) -> list[Record]:
 
 
 def counts(connection: Connection, group_ids: Collection[int]) -> dict[int, dict[str, int]]:
-    """group id → how many workloads there are by phase, of finished ones by outcome; `standby` apart."""
+    """group id → how many workloads there are by phase, of finished ones by outcome; apart, as `standby`,
+    those whose place is kept and that are not wanted yet."""
     w = t.workload.c
     found: dict[int, dict[str, int]] = {}
     waits = w.standby & w.activated_at.is_(None)
@@ -40,7 +41,8 @@ def counts(connection: Connection, group_ids: Collection[int]) -> dict[int, dict
     for chunk in chunks(sorted(group_ids)):
         query = select(*keys, func.count().label("number")).where(w.group_id.in_(chunk)).group_by(*keys)
         for row in connection.execute(query):
-            name = row.outcome if row.phase == "finished" else "standby" if row.stands_by else row.phase
+            kept = row.phase == "reserved" and row.stands_by
+            name = row.outcome if row.phase == "finished" else "standby" if kept else row.phase
             counted = found.setdefault(row.group_id, {})
             counted[name] = counted.get(name, 0) + row.number
     return found

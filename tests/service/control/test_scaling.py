@@ -270,3 +270,15 @@ def test_keeping_headroom_again_stops_nobody(house: House) -> None:
     scale(house, service, 1)
     house.run_until(lambda: group(house, service)["replicas"]["kept"] == 1)
     assert not any(house.show(one)["evictions"] for one in batch)
+
+
+def test_headroom_that_has_no_place_yet_is_being_restored_and_goes_before_anything_else(house: House) -> None:
+    batch = [house.submit(f"b{number}", **BATCH) for number in range(12)]
+    house.run_until(lambda: others(house) == GPUS)
+    service = serve(house, initial=1, guaranteed=2, max=2)
+    house.run_until(lambda: running(house, service) == 1)
+    found = group(house, service)["replicas"]
+    assert (found["kept"], found["restoring"]) == (0, 1)
+    for one in [one for one in batch if house.phase(one) == "running"][:2]:
+        house.cancel(one)
+    house.run_until(lambda: group(house, service)["replicas"]["kept"] == 1)

@@ -59,3 +59,15 @@ def test_the_real_ones_run_on_this_machine_s_cpu(name: str) -> None:
     (role,) = parse_workload(document, lambda _name, _version: None).roles
     assert role.request.clusters == ("this-machine",)
     assert {device_class.value for device_class, _ in role.request.amounts} == {"cpu", "memory"}
+
+
+def test_those_of_each_kind_are_sound_and_in_the_table_of_their_readme() -> None:
+    folder = FOLDER.parent / "kinds"
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    found = sorted(folder.glob("*.yaml"))
+    assert len(found) >= 4
+    for path in found:
+        assert f"`{path.name}`" in readme
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            for role in parse_workload(document, lambda _name, _version: None).roles:
+                parse_expect(role.expect)

@@ -30,7 +30,7 @@ def answers(**rows: Any) -> dict[str, Any]:
 def test_nothing_to_answer_from_is_unknown_and_never_a_guess() -> None:
     found = answers()
     assert {name: found[name]["code"] for name in QUESTIONS} == {
-        "idle": "unknown", "queueing": "unknown", "failures": "none-recurs", "unattributed": "unknown",
+        "idle": "unknown", "queueing": "unknown", "failures": "none", "unattributed": "unknown",
         "next": "unknown",
     }  # fmt: skip
 
@@ -99,7 +99,7 @@ def test_rules_or_resources_follow_from_the_waits_and_what_was_idle(
 def test_every_answer_has_its_sentence(lang: str) -> None:
     for question, codes in {
         "idle": ("idle-most", "nowhere", "unknown"), "queueing": ("queues-worst", "unknown"),
-        "failures": ("recurs-most", "none-recurs"),
+        "failures": ("recurs-most", "none-recurs", "none"),
         "unattributed": ("not-attributed", "all-attributed", "unknown"),
         "next": ("rules", "resources", "neither", "unknown"),
     }.items():  # fmt: skip
