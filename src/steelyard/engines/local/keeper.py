@@ -90,7 +90,7 @@ class Keeper:
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _start_some(self) -> None:
-        """Forks a few of those that wait; one that is held up by a full machine comes last again."""
+        """Starts a few of those that wait."""
         until = time.monotonic() + _FORK_SECONDS
         for _ in range(_FORKS_PER_TURN):
             if not self.to_fork or len(self.starting) >= MAX_STARTING:
@@ -363,13 +363,11 @@ class Keeper:
         return beside.Setting(
             child=(child["pid"], child["start"]),
             env=environment.compose(self.layout, record.attempt, record.member),
-            folder=environment.folder(self.layout, record.attempt, record.member),
-            groups=groups,
-            data_limit=memory << 20 if limited else None,
-            files_limit=self.files_limit,
+            folder=environment.folder(self.layout, record.attempt, record.member), groups=groups,
+            data_limit=memory << 20 if limited else None, files_limit=self.files_limit,
             isolated=isolation.wished(record.attempt)[0] != isolation.NONE,
             user=enclosure.user_of(record.attempt),
-        )
+        )  # fmt: skip
 
     def _ready_changed(self, record: Record) -> None:
         path = self.layout.notes(record.id, "ready.json")
