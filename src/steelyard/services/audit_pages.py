@@ -52,7 +52,7 @@ class Signed:
 
 
 def state(store: Store, principal: Principal, signer: audit.LogKey | None) -> Json:
-    """`{size, newest, checkpoints, log_keys}`. `newest` is None where no checkpoint is signed and none can be."""
+    """`{size, newest, checkpoints, log_keys}`. `newest` is None where none is signed and none can be."""
     authorise(principal, Verb.AUDIT, audit.NOUN)
     try:
         newest: Json | None = audit.newest(store, principal, signer)

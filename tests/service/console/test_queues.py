@@ -34,7 +34,9 @@ def test_counts_and_quotas_are_those_of_the_readers_projects(floor: Floor) -> No
     assert ">translate<" not in ann
     assert "detect-dev" not in tom
     assert "quota" in tom
-    assert re.search(r"<td class=\"num wide-only\"[^>]*><a href=\"/workloads\?[^\"]*running[^\"]*\">1</a>", tom)
+    assert re.search(
+        r"<td class=\"num wide-only\"[^>]*><a href=\"/workloads\?[^\"]*running[^\"]*\">1</a>", tom
+    )
 
 
 @pytest.mark.requirement("J4")
