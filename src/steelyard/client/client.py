@@ -174,8 +174,7 @@ class Client(ReleaseRequests):
 
     def scale(self, workload_id: str, replicas: int, *, version: int | None = None) -> WorkloadView:
         """Asks for another number of replicas of a service."""
-        path = f"/v1/workloads/{_part(workload_id)}/scale"
-        return cast(WorkloadView, self._post(path, {"replicas": replicas}, version=version))
+        return self._act(workload_id, "scale", version, {"replicas": replicas})
 
     def hold(self, workload_id: str, *, version: int | None = None) -> WorkloadView:
         """Takes a waiting workload out of the queue."""
@@ -185,9 +184,9 @@ class Client(ReleaseRequests):
         """Puts a held workload back into the queue."""
         return self._act(workload_id, "release", version)
 
-    def _act(self, workload_id: str, verb: str, version: int | None) -> WorkloadView:
-        path = f"/v1/workloads/{_part(workload_id)}/{verb}"
-        return cast(WorkloadView, self._post(path, version=version))
+    def _act(self, number: str, verb: str, version: int | None, body: Json | None = None) -> WorkloadView:
+        path = f"/v1/workloads/{_part(number)}/{verb}"
+        return cast(WorkloadView, self._post(path, body, version=version))
 
     def log_chunk(self, workload_id: str, member: str | None = None, offset: int = 0) -> LogChunk:
         """A piece of a member's log from a byte offset."""
