@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from steelyard.evidence.leaf import BLIND_PREFIX, LOG_KIND, LeafDraft
+
 
 def wall_clock() -> int:
     """What the machine says, µs UTC."""
@@ -20,6 +22,16 @@ def wall_clock() -> int:
 def monotonic_clock() -> int:
     """µs since some instant; never set."""
     return time.monotonic_ns() // 1000
+
+
+def stepped_back(before: int, now: int) -> LeafDraft:
+    """The leaf that says that the machine's clock was set back."""
+    return LeafDraft(
+        action=BLIND_PREFIX + "clock-stepped",
+        object_kind=LOG_KIND,
+        object_id=LOG_KIND,
+        extra={"last": before, "now": now},
+    )
 
 
 class SteadyClock:

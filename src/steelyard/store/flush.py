@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 
+from steelyard.evidence.leaf import LOG_KIND, Head
 from steelyard.store import tables as t
+from steelyard.store.secrets import Opening
 from steelyard.store.statements import Row, Statement, Statements
 from steelyard.store.unit import TABLE_ORDER, Unit, Write
 
 _OPERATIONS = {"delete": 0, "update": 1, "upsert": 2, "insert": 3}
+_LOG_STREAM = f"object/{LOG_KIND}/{LOG_KIND}"
 _Key: TypeAlias = tuple[int, int, tuple[Any, ...]]
 
 
@@ -58,3 +61,27 @@ def write_usage(connection: Connection, statements: Statements, units: Sequence[
     if rows:
         columns = ("tree", "node", "subject", "used")
         statements.upsert(t.quota_usage, columns, columns[:3], ("used",)).run(connection, rows)
+
+
+def kept_in_table(stream: str) -> bool:
+    """An object's head stands in its own row; the log itself has none."""
+    return not stream.startswith("object/") or stream == _LOG_STREAM
+
+
+def write_heads(connection: Connection, statements: Statements, heads: Mapping[str, Head]) -> None:
+    """Where the streams stand that have no row of their own."""
+    rows = [
+        {"name": name, "n": head.n, "seq": head.seq, "hash": head.hash}
+        for name, head in sorted(heads.items())
+        if kept_in_table(name)
+    ]
+    if rows:
+        columns = ("name", "n", "seq", "hash")
+        statements.upsert(t.stream_head, columns, ("name",)).run(connection, rows)
+
+
+def write_openings(connection: Connection, statements: Statements, openings: Sequence[Opening]) -> None:
+    """What opens the confidential values that a leaf names for the first time."""
+    if openings:
+        statement = statements.upsert(t.confidential, ("digest", "salt", "value"), ("digest",))
+        statement.run(connection, [opening._asdict() for opening in openings])

@@ -20,8 +20,6 @@ from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from steelyard.evidence.leaf import (
-    BLIND_PREFIX,
-    LOG_KIND,
     ActorRef,
     Head,
     LeafDraft,
@@ -34,11 +32,12 @@ from steelyard.evidence.merkle import Frontier, load_tails
 from steelyard.model.errors import ConflictError, UnavailableError
 from steelyard.model.units import SECOND
 from steelyard.store import tables as t
+from steelyard.store.clock import stepped_back
 from steelyard.store.database import end_stopped_writers, writing
 from steelyard.store.failures import is_lock_wait, is_trouble, told
-from steelyard.store.flush import write_rows, write_usage
+from steelyard.store.flush import kept_in_table, write_heads, write_openings, write_rows, write_usage
 from steelyard.store.leaves import leaf_hashes, tile_reader
-from steelyard.store.secrets import Secrets
+from steelyard.store.secrets import Opening, Secrets
 from steelyard.store.statements import Statements
 from steelyard.store.unit import NO_HEAD, Unit, object_stream, set_head
 
@@ -49,8 +48,6 @@ GROUP_OBJECTS = 200
 MOST_CAUGHT_UP = 20_000
 SYSTEM = ActorRef("system", "system")
 _LEAF_COLUMNS = ("seq", "ts", "action", "object_kind", "object_id", "outcome", "body", "hash")
-_LOG_STREAM = f"object/{LOG_KIND}/{LOG_KIND}"
-_OPERATIONS = {"delete": 0, "update": 1, "upsert": 2, "insert": 3}
 
 
 class LogMoved(Exception):
@@ -278,9 +275,9 @@ class Writer:
         stale = write_rows(connection, self._statements, units)
         if stale is not None:
             raise StaleError("object-changed", table=stale)
-        self._write_heads(connection, done)
+        write_heads(connection, self._statements, done.heads)
         write_usage(connection, self._statements, units)
-        self._write_openings(connection, units)
+        write_openings(connection, self._statements, self._openings(units))
         if epoch != state.epoch:
             done = done._replace(state=done.state._replace(epoch=epoch))
         return done
@@ -296,7 +293,7 @@ class Writer:
         drafts: list[tuple[ActorRef, LeafDraft]] = []
         own: dict[str, Head] = {}
         if now.wall < self._clock - SECOND:
-            drafts.append((SYSTEM, _clock_leaf(self._clock, now.wall)))
+            drafts.append((SYSTEM, stepped_back(self._clock, now.wall)))
         for unit in units:
             unit.first_seq = state.size + len(drafts)
             for draft, _, head in unit.drafts:
@@ -318,7 +315,7 @@ class Writer:
         return done
 
     def _head(self, connection: Connection, name: str) -> Head | None:
-        if not _kept_in_table(name):
+        if not kept_in_table(name):
             return None  # stands in the object's own row and came with the unit
         found = self._heads.get(name)
         if found is None:
@@ -352,30 +349,16 @@ class Writer:
                 [{"level": tile.level, "idx": tile.index, "hashes": tile.blob} for tile in done.tiles],
             )
 
-    def _write_heads(self, connection: Connection, done: Sequenced) -> None:
-        rows = [
-            {"name": name, "n": head.n, "seq": head.seq, "hash": head.hash}
-            for name, head in sorted(done.heads.items())
-            if _kept_in_table(name)
-        ]
-        if rows:
-            self._statements.upsert(t.stream_head, ("name", "n", "seq", "hash"), ("name",)).run(
-                connection, rows
-            )
-
-    def _write_openings(self, connection: Connection, units: list[Unit]) -> None:
-        openings = self.secrets.openings(draft for unit in units for draft, _, _ in unit.drafts)
-        if openings:
-            statement = self._statements.upsert(t.confidential, ("digest", "salt", "value"), ("digest",))
-            statement.run(connection, [opening._asdict() for opening in openings])
+    def _openings(self, units: list[Unit]) -> list[Opening]:
+        return self.secrets.openings(draft for unit in units for draft, _, _ in unit.drafts)
 
     def _publish(self, units: list[Unit], done: Sequenced, now: Reading) -> None:
-        self.secrets.written(self.secrets.openings(draft for unit in units for draft, _, _ in unit.drafts))
+        self.secrets.written(self._openings(units))
         self._state, self._clock, self.broken = done.state, now.wall, None
         if done.rows:
             self._last_ts = done.rows[-1].ts
         self.commits += 1
-        self._heads.update((name, head) for name, head in done.heads.items() if _kept_in_table(name))
+        self._heads.update((name, head) for name, head in done.heads.items() if kept_in_table(name))
         for unit in units:
             for stream, keep in unit.on_head:
                 _tell(keep, done.heads[stream])
@@ -400,20 +383,6 @@ class Writer:
             if now.frontier == frontier:
                 return now._replace(epoch=row.epoch)
         return LogState(row.size, frontier, row.epoch, load_tails(row.size, tile_reader(connection)))
-
-
-def _kept_in_table(stream: str) -> bool:
-    """An object's head stands in its own row; the log itself has none."""
-    return not stream.startswith("object/") or stream == _LOG_STREAM
-
-
-def _clock_leaf(before: int, now: int) -> LeafDraft:
-    return LeafDraft(
-        action=BLIND_PREFIX + "clock-stepped",
-        object_kind=LOG_KIND,
-        object_id=LOG_KIND,
-        extra={"last": before, "now": now},
-    )
 
 
 def _tell(listener: Callable[..., None], *news: object) -> None:

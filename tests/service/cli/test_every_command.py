@@ -83,7 +83,8 @@ DATA: dict[str, Any] = {
 #: Shown elsewhere: they need files, folders or a terminal.
 ELSEWHERE = {
     "apply", "diff", "login", "logout", "users password", "audit export", "audit verify", "up", "serve",
-    "demo", "reset-password", "audit rotate-key", "exec", "attach",
+    "demo", "reset-password", "audit rotate-key", "exec", "attach", "backup", "backup verify", "restore",
+    "upgrade",
 }  # fmt: skip
 
 
