@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ def test_the_isolation_of_a_start_and_of_the_cluster_is_in_log_inventory_and_doc
         details = [leaf["detail"] or {} for leaf in leaves(server, "workload.")]
         of_start = [detail["isolation"] for detail in details if "isolation" in detail]
         assert of_start == [{"mode": told["mode"], "not_enforced": sorted(told["not_enforced"])}]
-        if os.geteuid() == 0:
+        if told["mode"] != "none":
             server.apply(OPEN_DOCUMENTS)
             server.wait_for(lambda: leaves(server, "cluster.described"))
             (cluster,) = server.get("/v1/inventory/summary")["clusters"]

@@ -31,6 +31,12 @@ def test_auto_is_the_strongest_that_can_be_had_and_can_always_be_had(why_not: di
     assert all(why_not.get(one, "unknown") is not None for one in stronger)
 
 
+@given(reasons)
+def test_a_private_network_that_was_asked_for_is_never_left_out(why_not: dict[str, str | None]) -> None:
+    mode = iso.choose(iso.Wish(network=iso.PRIVATE), why_not).mode
+    assert mode is None or (mode != iso.NONE and why_not[mode] is None)
+
+
 @given(st.sampled_from(iso.MODES), reasons)
 def test_a_mode_that_was_named_is_never_replaced(mode: str, why_not: dict[str, str | None]) -> None:
     choice = iso.choose(iso.Wish(mode), why_not)

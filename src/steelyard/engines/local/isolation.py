@@ -83,7 +83,10 @@ def choose(wish: Wish, why_not: Mapping[str, str | None]) -> Choice:
     if wish.mode != AUTO:
         reason = why_not.get(wish.mode, "unknown")
         return Choice(wish.mode) if reason is None else Choice(None, f"{wish.mode}: {reason}")
-    return Choice(next(mode for mode in PREFERENCE if mode == NONE or why_not.get(mode, "unknown") is None))
+    able = next(mode for mode in PREFERENCE if mode == NONE or why_not.get(mode, "unknown") is None)
+    if able == NONE and wish.network == PRIVATE:
+        return Choice(None, "; ".join(f"{mode}: {why}" for mode, why in why_not.items() if why is not None))
+    return Choice(able)
 
 
 def enforced(mode: str, network: str, *, port: bool, devices: bool) -> tuple[str, ...]:
