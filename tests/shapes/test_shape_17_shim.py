@@ -11,6 +11,7 @@ import pytest
 
 from steelyard.engines.local import cgroups, procfs
 from steelyard.engines.local.engine import LocalEngine
+from steelyard.engines.local.isolation import USER_ID, Wish
 from steelyard.engines.port import MemberPhase
 from tests.support.local_engine import (
     end_everything,
@@ -47,6 +48,25 @@ def test_the_shim_outlives_the_runner_and_keeps_the_supervisors_user(
     assert (inner.session, inner.group) == (child["pid"], child["pid"])
     assert outer.session == shim["pid"]
     assert wait_ended(engine, "mb_1").exit_code == 42
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_the_child_drops_to_its_projects_user_while_the_shim_keeps_the_supervisors(tmp_path: Path) -> None:
+    engine = make_local_engine(tmp_path, isolation=Wish(USER_ID))
+    try:
+        if not engine.capabilities().isolation:
+            pytest.skip(f"this machine can't do it: {engine.capabilities().isolation_text}")
+        engine.start([sh("at_1", "sleep 60", project="a"), sh("at_2", "sleep 60", project="b")])
+        users = set()
+        for name in ("mb_1", "mb_2"):
+            wait_for(engine, name, lambda seen: seen.phase is MemberPhase.RUNNING)
+            run = notes(tmp_path, name, "run.json")
+            users.add(os.stat(f"/proc/{run['child']['pid']}").st_uid)
+            assert os.stat(f"/proc/{run['shim']['pid']}").st_uid == os.geteuid()
+        assert len(users) == 2
+        assert os.geteuid() not in users
+    finally:
+        end_everything(engine)
 
 
 def test_the_status_is_on_disk_although_nobody_was_there_to_be_told(

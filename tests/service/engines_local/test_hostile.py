@@ -111,7 +111,12 @@ def check(found: dict[str, Any], mode: str, open_aspects: set[str]) -> None:
 @as_root
 @pytest.mark.requirement("I12")
 def test_without_isolation_everything_is_open_and_said_to_be(folder: Path) -> None:
-    check(attack(folder, "none"), "none", set(ASPECTS))
+    found = attack(folder, "none")
+    check(found, "none", set(ASPECTS))
+    for aspect, tried in found["tried"].items():  # every try works where nothing is in its way
+        failed = [what for what in tried if what not in found["achieved"][aspect]]
+        # the supervisors' own working folder and output are not the victim's
+        assert len(failed) == sum(what.startswith(("cwd of", "output of")) for what in failed), failed
 
 
 @as_root

@@ -50,7 +50,8 @@ class EngineIsolation:
         if choice.mode is None and self._is_old():
             raise EngineUnavailable("isolation-unavailable", mode=self.wish.mode, reason=choice.text)
         network = isolation.HOST if choice.mode == NONE else self.wish.network
-        return {"mode": choice.mode or self.wish.mode, "network": network, "shared": list(self.wish.shared)}
+        refused = isolation.PREFERENCE[0] if self.wish.mode == AUTO else self.wish.mode
+        return {"mode": choice.mode or refused, "network": network, "shared": list(self.wish.shared)}
 
     def why_refused(self) -> str:
         """Why the wish can't be had."""
