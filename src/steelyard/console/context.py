@@ -10,6 +10,7 @@ from steelyard.console.kept import Kept
 from steelyard.engines.port import Engine
 from steelyard.services.attempts import RefusedAttempts
 from steelyard.services.doctor import Check
+from steelyard.services.device_past import DevicePast
 from steelyard.services.sessions import Logins, Principals
 from steelyard.services.usage_series import UsageSeries
 from steelyard.services.workloads import Desk
@@ -42,3 +43,4 @@ class Console:
     #: When the doctor was last asked, and which of its checks fail.
     health: tuple[float, tuple[Check, ...]] = (-1e9, ())
     usage: Kept[UsageSeries] = field(default_factory=Kept)
+    pasts: Kept[DevicePast | None] = field(default_factory=Kept)

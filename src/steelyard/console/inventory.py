@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from steelyard.console.device_picture import device_picture
 from steelyard.console.serve import Page
 from steelyard.console.visit import Visit
 from steelyard.model.ids import parse
@@ -78,6 +79,7 @@ def device_page(visit: Visit) -> Response:
         "device.html",
         device=found,
         picture=cell_picture(_cell(visit, found)),
+        past=device_picture(visit, found),
         look=look_of(found),
         holders=merged(found["holders"]),
         states=PARTS,

@@ -152,9 +152,7 @@ def pools_of(connection: Connection, device_id: int) -> list[Record]:
     return [record(row) for row in connection.execute(query)]
 
 
-def holdings_of(
-    connection: Connection, scope: Scope, device_id: int, since: int, limit: int
-) -> list[Record]:
+def holdings_of(connection: Connection, scope: Scope, device_id: int, since: int, limit: int) -> list[Record]:
     """Ended stages in which somebody held a device, the newest first, of those that began at `since` or
     later; what the scope does not allow is nameless."""
     h, w = t.holding_segment.c, t.workload.c
@@ -166,6 +164,28 @@ def holdings_of(
         .limit(limit)
     )
     return [_shown(record(row), scope) for row in connection.execute(query)]
+
+
+def holdings_within(
+    connection: Connection, scope: Scope, device_id: int, window: tuple[int, int], longest: int
+) -> list[Record]:
+    """(project, t0, t1, quantity) of ended stages in which a device was held within a window, of those that
+    began at most `longest` before it; `project` is None where the scope does not allow it."""
+    h = t.holding_segment.c
+    query = select(h.project, h.t0, h.t1, h.quantity).where(
+        h.device_id == device_id, h.t0 >= window[0] - longest, h.t0 < window[1], h.t1 > window[0]
+    )
+    return [
+        {**record(row), "project": row.project if scope.allows(row.project) else None}
+        for row in connection.execute(query)
+    ]
+
+
+def unheld_of(connection: Connection, device_id: int, since: int) -> list[Record]:
+    """Closed unheld segments (state, t0, t1, quantity) of a device that end after an instant."""
+    u = t.unheld_segment.c
+    query = select(u.state, u.t0, u.t1, u.quantity).where(u.device_id == device_id, u.t1 > since)
+    return [record(row) for row in connection.execute(query)]
 
 
 # --- what is held now -------------------------------------------------------------------------------

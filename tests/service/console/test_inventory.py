@@ -7,10 +7,13 @@ import re
 import pytest
 
 from steelyard.console.inventory import look_of
+from steelyard.model.ids import parse
 from steelyard.model.organisation import Binding, Principal, RoleName
+from steelyard.reports.drawing.stacked import borders, clip, steps
+from steelyard.services.device_past import device_past
 from steelyard.services.fleet import Wanted, fleet
 from tests.support.console_floor import Floor
-from tests.support.house import ADMIN
+from tests.support.house import ADMIN, START
 
 ROW = re.compile(r"<tr>\s*<th scope=\"row\">(.*?)</tr>", re.DOTALL)
 
@@ -74,6 +77,28 @@ def test_a_device_shows_its_facts_with_their_provenance_and_who_held_it(floor: F
     assert "cluster-document" in page
     assert floor.ids["short"] in page, "who held it before"
     assert floor.ids["detector"] in page
+
+
+def test_the_past_of_a_device_adds_up_to_its_capacity_at_each_instant(floor: Floor) -> None:
+    for device in floor.devices():
+        number = parse("device", device["id"])
+        past = device_past(floor.house.store, ADMIN, number, START)
+        assert past is not None
+        groups = [*past.held.values(), *past.unheld.values()]
+        marks = borders([*groups, past.capacity], *past.window)
+        summed = steps([each for group in groups for each in clip(group, *past.window)], marks)
+        assert summed == steps(clip(past.capacity, *past.window), marks)
+
+
+def test_the_past_of_a_device_names_the_projects_that_the_reader_may_see(floor: Floor) -> None:
+    ann = Principal("us_1", "user", "ann", (Binding("ann", RoleName.MEMBER, "detect", 1),))
+    named: dict[str, set[str | None]] = {"admin": set(), "ann": set()}
+    for device in floor.devices():
+        for who in (ADMIN, ann):
+            past = device_past(floor.house.store, who, parse("device", device["id"]), START)
+            named[who.name] |= set(past.held) if past is not None else set()
+    assert named == {"admin": {"detect", "translate"}, "ann": {"detect", None}}
+    assert "The last 24 hours" in floor.as_("ann").get(f"/devices/{held_by(floor, 'translator')}").text
 
 
 def test_a_device_is_found_by_its_name_in_its_cluster(floor: Floor) -> None:
