@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 from steelyard.console.kept import Kept
 from steelyard.engines.port import Engine
 from steelyard.services.attempts import RefusedAttempts
-from steelyard.services.doctor import Check
 from steelyard.services.device_past import DevicePast
+from steelyard.services.doctor import Check
 from steelyard.services.sessions import Logins, Principals
 from steelyard.services.usage_series import UsageSeries
 from steelyard.services.workloads import Desk
