@@ -2,7 +2,8 @@
 
 `{name}` is put in as it is; `{name:quantity}` in the unit of the parameter `resource`; `{name:amount}`
 likewise, with what it is a quantity of; `{name:duration}` and `{name:time}` from µs; `{name:name}`
-without the kind before the slash. Any other word after the colon is a closed list: `{phase:phase}`.
+without the kind before the slash. Any other word after the colon is a closed list: `{phase:phase}`; several
+of its values may be given, with commas between them.
 What stands between `[[` and `]]` is left out when one of its parameters is missing or null.
 """
 
@@ -71,7 +72,8 @@ def _shown(form: str, value: Value, params: Params, lang: str) -> str:
     if form == "name":
         plain = plain.partition("/")[2] or plain
     elif form:
-        plain = catalogue.word(form, plain, lang)
+        words = [catalogue.word(form, one, lang) for one in plain.split(", ")]
+        plain = ("、" if lang == "zh" else ", ").join(words)
     return plain if len(plain) <= _MAX_VALUE else f"{plain[:_MAX_VALUE]}…"
 
 

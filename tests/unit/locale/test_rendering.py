@@ -45,6 +45,12 @@ def test_a_very_long_value_is_cut() -> None:
     assert len(fill("{a}", {"a": "x" * 10_000_000}, "en")) == 301
 
 
+def test_several_words_of_a_closed_list_are_told_one_by_one() -> None:
+    params = {"missing": "network, ipc, of-tomorrow"}
+    assert fill("{missing:aspect}", params, "en") == "network, IPC, of-tomorrow"
+    assert fill("{missing:aspect}", params, "zh") == "网络、进程间通信、of-tomorrow"
+
+
 def test_placeholders_tell_optional_ones_apart() -> None:
     assert placeholders("{a}[[ {b:time}]]") == ({("a", "")}, {("b", "time")})
 
