@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from steelyard.evidence.leaf import ActorRef, Origin
-from steelyard.model.errors import ConflictError, InvalidError, RefusedError
+from steelyard.model.errors import ConflictError, InvalidError
 from steelyard.model.ids import render
 from steelyard.model.organisation import Principal
 from steelyard.services import groups
-from steelyard.services.admission import in_sight
 from steelyard.services.submission import Admitted, InGroup, add_workload
-from steelyard.services.workloads import Desk, OnUnit, change, find
+from steelyard.services.workloads import Desk, OnUnit, change, find, judge_again
 from steelyard.store import groups as repository
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
@@ -50,9 +49,7 @@ def scale(
         admitted = _again(desk, view, first, now)
 
         def add(unit: Unit, place: InGroup) -> str:
-            reasons = desk.grounds.judge(desk.grounds.current(now), admitted.shape)
-            if reasons:
-                raise in_sight(RefusedError("refused", reasons), principal)
+            judge_again(desk, principal, first, now, "workload.scale", origin)
             number = desk.store.ids.next()
             add_workload(unit, desk.store.ids, first["submitter"], admitted, now, number, place, origin)
             return render("workload", number)

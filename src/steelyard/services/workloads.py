@@ -283,7 +283,7 @@ def retry(
 
     def build(_view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
         unit = retry_unit(desk.store.ids, actor, row, now, origin)
-        _judge_again(desk, principal, row, now, origin)
+        judge_again(desk, principal, row, now, "workload.retry", origin)
         return unit
 
     return change(desk, principal, workload_id, "workload.retry", if_match, origin, build, on_unit)
@@ -327,7 +327,10 @@ def _refuse(
     error.params["refusal"] = render("refusal", number)
 
 
-def _judge_again(desk: Desk, principal: Principal, row: Record, now: int, origin: Origin | None) -> None:
+def judge_again(
+    desk: Desk, principal: Principal, row: Record, now: int, action: str, origin: Origin | None
+) -> None:
+    """May one more like this workload come in? Raises RefusedError, with its record."""
     ground = desk.grounds.current(now)
     with desk.store.read() as view:
         body = repository.shape_bodies(view, [row["shape_id"]])[row["shape_id"]]
@@ -340,7 +343,7 @@ def _judge_again(desk: Desk, principal: Principal, row: Record, now: int, origin
     request = Request(
         shape.key, row["name"], row["namespace"], row["kind"], row["project"], asked, ground.policy.version
     )
-    _refuse(desk, principal, request, error, "workload.retry", origin)
+    _refuse(desk, principal, request, error, action, origin)
     raise in_sight(error, principal)
 
 

@@ -282,3 +282,15 @@ def test_headroom_that_has_no_place_yet_is_being_restored_and_goes_before_anythi
     for one in [one for one in batch if house.phase(one) == "running"][:2]:
         house.cancel(one)
     house.run_until(lambda: group(house, service)["replicas"]["kept"] == 1)
+
+
+def test_a_replica_above_a_limit_that_refuses_is_refused_with_a_record_and_nothing_is_changed(
+    house: House,
+) -> None:
+    service = house.submit("api", **SERVICE, namespace="translate-dev", replicas={"initial": 1, "max": 3})
+    house.run_until(lambda: running(house, service) == 1)
+    with pytest.raises(RefusedError) as caught:
+        scale(house, service, 2)
+    assert caught.value.reasons[0].code == "over-limit"
+    assert str(caught.value.params["refusal"]).startswith("rf_")
+    assert group(house, service)["wanted"] == 1
