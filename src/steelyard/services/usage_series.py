@@ -21,6 +21,7 @@ from steelyard.store.scoped import Record
 from steelyard.store.store import Store
 from steelyard.store.usage import DIMENSIONS, first_instant
 from steelyard.store.usage_series import Change, Spans
+from steelyard.store.workloads import account_names
 
 Json = dict[str, Any]
 Amounts = tuple[int, ...]
@@ -97,6 +98,8 @@ def usage_series(
 
 def _classes(view: View, seen: Scope, cut: Spans, by: str, opened: OpenSegments) -> tuple[ClassSeries, ...]:
     held = _sums(cut, repository.held_changes(view, seen, cut, (by,)), opened.holding, (_COLUMN.get(by, by),))
+    if by == "submitter":
+        held = _named(view, held)
     unheld = _sums(cut, repository.unheld_changes(view, cut), opened.unheld, ("state",))
     capacity = _capacity(view, cut, opened)
     found = []
@@ -104,6 +107,12 @@ def _classes(view: View, seen: Scope, cut: Spans, by: str, opened: OpenSegments)
         key = (device_class, simulated)
         found.append(ClassSeries(device_class, simulated, amounts, _of(held, key), _of(unheld, key)))
     return tuple(found)
+
+
+def _named(view: View, held: Mapping[tuple[Any, ...], Amounts]) -> dict[tuple[Any, ...], Amounts]:
+    """Submitters by name, where they have an account."""
+    names = account_names(view, [key[-1] for key in held if key[-1]])
+    return {(*key[:-1], names.get(key[-1], key[-1])): amounts for key, amounts in held.items()}
 
 
 def _of(sums: Mapping[tuple[Any, ...], Amounts], key: tuple[str, bool]) -> dict[Any, Amounts]:

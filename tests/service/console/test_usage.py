@@ -42,6 +42,20 @@ def test_held_is_told_apart_as_chosen(floor: Floor, by: str, label: str) -> None
     )
 
 
+def test_submitters_are_told_by_name(floor: Floor) -> None:
+    role = {"name": "main", "command": ["x"], "requests": {"cpu": 1}, "expect": {"run": "forever"}}
+    document = {
+        "kind": "Workload",
+        "metadata": {"name": "of-ann", "namespace": "detect-dev"},
+        "spec": {"kind": "batch", "roles": [role]},
+    }
+    headers = {"Authorization": f"Bearer {floor.secrets['ann']}"}
+    answer = floor.as_("ann").client.post("/v1/workloads", json=document, headers=headers)
+    assert answer.status_code == 201, answer.text
+    floor.house.run_until(lambda: floor.house.phase(answer.json()["id"]) == "running")
+    assert ">ann</span>" in floor.as_("root").get("/usage?span=all&by=submitter").text
+
+
 @pytest.mark.requirement("I5")
 def test_a_member_sees_the_use_of_its_projects_and_the_rest_as_one_sum(floor: Floor) -> None:
     page = floor.as_("ann").get("/usage?span=all").text
