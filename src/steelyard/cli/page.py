@@ -114,7 +114,8 @@ def draw_group(session: Session, view: Mapping[str, Any]) -> None:
         if state is None:
             known = "standby" if member["standby"] and member["phase"] == "reserved" else None
             state = session.word("why", known) if known else session.word("phase", member["phase"])
-        session.line(f"  {member['index']:>4}  {member['id']}  {one_line(member['name'])}  {state}")
+        shared = f"  {session.word('sharing', member['sharing'])}" if member.get("sharing") else ""
+        session.line(f"  {member['index']:>4}  {member['id']}  {one_line(member['name'])}  {state}{shared}")
 
 
 def _evaluation(session: Session, view: Mapping[str, Any]) -> None:

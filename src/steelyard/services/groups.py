@@ -12,6 +12,7 @@ from typing import Any
 from steelyard.evidence.leaf import ActorRef, Origin
 from steelyard.model.ids import render
 from steelyard.model.organisation import OrgPlace
+from steelyard.model.resources import ACCELERATORS, ShareKind
 from steelyard.model.workloads import Shape
 from steelyard.services.shapes import read_shape
 from steelyard.services.submission import Admitted, InGroup, read_spec
@@ -35,6 +36,7 @@ Json = dict[str, Any]
 Add = Callable[[Unit, InGroup], str]
 MAX_SHOWN = 200
 SERVICE, ARRAY = "service", "array"
+EXCLUSIVE, SHARED = "exclusive", "shared"
 
 
 @dataclass(slots=True)
@@ -197,6 +199,8 @@ def member_views(view: View, row: Record) -> list[Json]:
     """The newest workloads of a group, for the page of any of them."""
     if row["group_id"] is None:
         return []
+    found = repository.members(view, row["group_id"], MAX_SHOWN)
+    sharing = _sharing(view, [member["attempt_id"] for member in found])
     return [
         {
             "id": render("workload", member["id"]),
@@ -209,6 +213,17 @@ def member_views(view: View, row: Record) -> list[Json]:
             "ready": member["ready"] is not None and member["phase"] == "running",
             "placed_at": member["placed"],
             "finished_at": member["finished_at"],
+            "sharing": sharing.get(member["attempt_id"]),
         }
-        for member in repository.members(view, row["group_id"], MAX_SHOWN)
+        for member in found
     ]
+
+
+def _sharing(view: View, attempts: list[int]) -> dict[int, str]:
+    """attempt → whether it has the accelerators that it holds to itself; nothing of one that holds none."""
+    found: dict[int, str] = {}
+    for item in workloads.allocations_of(view, attempts):
+        if item["t1"] is None and item["class"] in ACCELERATORS:
+            own = item["share_kind"] == ShareKind.EXCLUSIVE and found.get(item["attempt_id"]) != SHARED
+            found[item["attempt_id"]] = EXCLUSIVE if own else SHARED
+    return found

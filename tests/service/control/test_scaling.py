@@ -100,7 +100,7 @@ def test_a_service_scales_up_and_down_while_it_runs(house: House) -> None:
         assert attempt["receipt"]["state"] == "confirmed"
 
 
-@pytest.mark.requirement("H1", "H5", "H7")
+@pytest.mark.requirement("D8", "H1", "H5", "H7")
 def test_headroom_is_kept_while_batch_fills_the_pool_and_taken_at_once_when_it_is_wanted(
     house: House,
 ) -> None:
@@ -294,3 +294,12 @@ def test_a_replica_above_a_limit_that_refuses_is_refused_with_a_record_and_nothi
     assert caught.value.reasons[0].code == "over-limit"
     assert str(caught.value.params["refusal"]).startswith("rf_")
     assert group(house, service)["wanted"] == 1
+
+
+@pytest.mark.requirement("H8")
+@pytest.mark.parametrize(("gpu", "sharing"), [(2, "exclusive"), ("0.5", "shared")])
+def test_each_replica_says_whether_it_has_its_devices_to_itself(house: House, gpu: Any, sharing: str) -> None:
+    wanted = {**SERVICE, "requests": {"cpu": "1", "memory": "1Gi", "gpu": gpu}}
+    service = house.submit("api", **wanted, replicas={"initial": 2, "max": 2})
+    house.run_until(lambda: running(house, service) == 2)
+    assert [one["sharing"] for one in house.show(service)["group_members"]] == [sharing] * 2
