@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.engines.local import bubble, launch
+from steelyard.engines.local import bubble, confine, launch
 from steelyard.engines.local import isolation as iso
 from steelyard.engines.local.ability import Abilities
 from steelyard.engines.local.enclosure import PROJECT, hidden, of
@@ -240,6 +241,31 @@ def test_a_machine_that_is_full_for_a_moment_makes_nothing_weaker(
         pytest.skip(f"needs another mode than none: {abilities.why_not(iso.BUBBLEWRAP)}")
     monkeypatch.setattr(launch, "spawn", full)
     assert abilities.choose(iso.AUTOMATIC).mode == found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_kernel_that_cannot_hide_processes_from_one_program_enforces_all_but_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = Layout(str(tmp_path / "data"))
+    layout.make()
+    mount = confine._mount
+
+    def before_5_8(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+        if kind == "proc":
+            raise OSError(errno.EINVAL, "unknown option")
+        mount(source, target, kind, flags, data)
+
+    monkeypatch.setattr(confine, "_mount", before_5_8)
+    abilities = Abilities(layout, UserBook(layout.users))
+    if (reason := abilities.why_not(iso.USER_ID)) is not None:
+        pytest.skip(f"this machine can't do it: {reason}")
+    assert abilities.choose(iso.AUTOMATIC) == iso.Choice(iso.USER_ID, hide=False)
+    said = {"mode": "user-id", "network": "host", "shared": []}
+    claim: dict[str, Any] = {"project": "p", "isolation": said}
+    assert abilities.settle(claim) is None
+    held = iso.of_member(claim, {"port": None})
+    assert iso.not_enforced(held) == (iso.PROCESSES, iso.NETWORK)
 
 
 # ---- folders

@@ -29,6 +29,7 @@ class Abilities:
         self._layout = layout
         self._users = users
         self._known: dict[tuple[str, str], str | None] = {}
+        self._hides = True  # this kernel can hide processes from one program
 
     def choose(self, wish: Wish) -> isolation.Choice:
         """What a wish comes to on this machine."""
@@ -38,7 +39,8 @@ class Abilities:
             reasons[mode] = self.why_not(mode, wish.network)
             if reasons[mode] is None:
                 break
-        return isolation.choose(wish, reasons)
+        choice = isolation.choose(wish, reasons)
+        return choice._replace(hide=self._hides or choice.mode != USER_ID)
 
     def settle(self, attempt: dict[str, Any]) -> str | None:
         """Completes what an attempt says of its isolation by the project's user id; the code of a refusal
@@ -50,6 +52,7 @@ class Abilities:
             return "isolation-unavailable"
         if mode in (USER_ID, BUBBLEWRAP) and os.geteuid() == 0:
             user = attempt["isolation"]["user"] = self._users.user_of(attempt["project"])
+            attempt["isolation"]["hide"] = self._hides or mode != USER_ID
             enclosure.around(self._layout, user, (), shared)  # known to the shims, then
         return None
 
@@ -72,7 +75,12 @@ class Abilities:
         if user is None and os.geteuid() == 0:
             return "this user namespace maps too few user ids"
         try:
-            return self._try(mode, network, user)
+            reason = self._try(mode, network, user)
+            if reason is not None and mode == USER_ID and self._hides:
+                self._hides = False
+                reason = self._try(mode, network, user)
+                self._hides = reason is not None
+            return reason
         except OSError as failed:
             if failed.errno in _FULL:
                 raise
@@ -88,8 +96,9 @@ class Abilities:
         output = os.memfd_create("trial")
         try:
             confinement = isolation.Confinement(
-                mode, network, user, enclosure.around(self._layout, user, (folder,), ()), folder, False
-            )
+                mode, network, user, enclosure.around(self._layout, user, (folder,), ()), folder,
+                devices=False, hide=self._hides,
+            )  # fmt: skip
             return _run(confinement, folder, output)
         finally:
             os.close(output)

@@ -47,7 +47,8 @@ def enter(confinement: Confinement) -> None:
     _surround(confinement)
     _devices(confinement.devices)
     os.umask(0o077)
-    _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC, "hidepid=invisible")
+    if confinement.hide:
+        _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC, "hidepid=invisible")
     if confinement.user is not None:
         become(confinement.user, confinement.groups)
     renounce()

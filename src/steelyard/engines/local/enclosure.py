@@ -10,7 +10,7 @@ from typing import Any
 
 from steelyard.engines.local import surroundings
 from steelyard.engines.local.files import read_json
-from steelyard.engines.local.isolation import HOST, NONE, Confinement, wished
+from steelyard.engines.local.isolation import HOST, NONE, Confinement, hides, wished
 from steelyard.engines.local.paths import Layout, is_id
 
 #: In an attempt's members.json, beside the places, which all hold a slash.
@@ -39,6 +39,7 @@ def of(
         temporary=os.path.join(work, "tmp"),
         devices=bool(devices),
         groups=_groups(path for device in devices for path in device.get("files", ())),
+        hide=hides(attempt),
     )
 
 

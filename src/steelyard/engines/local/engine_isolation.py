@@ -40,7 +40,8 @@ class EngineIsolation:
         life = str(self._link.hello["life"])
         if life != self._life:
             found = self._ask()
-            self._choice, self._life = isolation.Choice(found["mode"], found["text"]), life
+            self._choice = isolation.Choice(found["mode"], found["text"], found["hide"])
+            self._life = life
         return self._choice
 
     def claim(self) -> dict[str, Any]:
@@ -62,7 +63,9 @@ class EngineIsolation:
         choice = self.choice()
         if choice.mode is None:
             return self.wish.mode, (), choice.text
-        held = isolation.enforced(choice.mode, self.wish.network, port=False, devices=False)
+        held = isolation.enforced(
+            choice.mode, self.wish.network, port=False, devices=False, hide=choice.hide
+        )
         return choice.mode, held, choice.text
 
     def why_not(self) -> dict[str, str | None]:

@@ -60,6 +60,7 @@ class Choice(NamedTuple):
 
     mode: str | None
     text: str = ""
+    hide: bool = True  # processes of others are hidden, where the mode is one that hides them
 
 
 class Confinement(NamedTuple):
@@ -67,6 +68,7 @@ class Confinement(NamedTuple):
 
     `temporary`: the member's temporary folder. `devices`: the machine's device files are there, for the
     program was given some, with the `groups` that may open them; else only those every program needs.
+    `hide`: processes of others are not in /proc; kernels before 5.8 can do that for the whole machine only.
     """
 
     mode: str
@@ -76,6 +78,7 @@ class Confinement(NamedTuple):
     temporary: str
     devices: bool
     groups: tuple[int, ...] = ()
+    hide: bool = True
 
 
 def choose(wish: Wish, why_not: Mapping[str, str | None]) -> Choice:
@@ -89,7 +92,9 @@ def choose(wish: Wish, why_not: Mapping[str, str | None]) -> Choice:
     return Choice(able)
 
 
-def enforced(mode: str, network: str, *, port: bool, devices: bool) -> tuple[str, ...]:
+def enforced(
+    mode: str, network: str, *, port: bool, devices: bool, hide: bool = True
+) -> tuple[str, ...]:
     """The aspects that hold for a member: one that is given devices sees those of the machine, and one that
     listens on a port is on the machine's network."""
     if mode == NONE:
@@ -97,7 +102,7 @@ def enforced(mode: str, network: str, *, port: bool, devices: bool) -> tuple[str
     more = [] if devices else [DEVICES]
     if network == PRIVATE and not port:
         more.append(NETWORK)
-    return (*_ALWAYS, *more)
+    return (*(aspect for aspect in _ALWAYS if hide or aspect != PROCESSES), *more)
 
 
 def not_enforced(held: tuple[str, ...]) -> tuple[str, ...]:
@@ -105,15 +110,22 @@ def not_enforced(held: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(aspect for aspect in ASPECTS if aspect not in held)
 
 
-def of_member(mode: str, network: str, member: Mapping[str, Any]) -> tuple[str, ...]:
+def of_member(attempt: Mapping[str, Any], member: Mapping[str, Any]) -> tuple[str, ...]:
     """The aspects that hold for a member of a claim."""
-    return enforced(mode, network, port=member["port"] is not None, devices=bool(member.get("devices")))
+    mode, network, _ = wished(attempt)
+    port, devices = member["port"] is not None, bool(member.get("devices"))
+    return enforced(mode, network, port=port, devices=devices, hide=hides(attempt))
 
 
 def wished(attempt: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]]:
     """(mode, network, shared folders) of a claim; one of a server that knew no isolation has none."""
     said = attempt.get("isolation") or {}
     return said.get("mode", NONE), said.get("network", HOST), tuple(said.get("shared", ()))
+
+
+def hides(attempt: Mapping[str, Any]) -> bool:
+    """Whether processes of others are hidden from a claim's members."""
+    return bool((attempt.get("isolation") or {}).get("hide", True))
 
 
 def problem(said: object) -> bool:

@@ -116,7 +116,7 @@ class Runner:
         mode, network, shared = request["wish"]
         abilities = self.keeper.abilities
         choice = abilities.choose(Wish(mode, network, tuple(shared)))
-        found: dict[str, Any] = {"mode": choice.mode, "text": choice.text}
+        found: dict[str, Any] = {"mode": choice.mode, "text": choice.text, "hide": choice.hide}
         if request.get("all"):
             found["why_not"] = {mode: abilities.why_not(mode) for mode in MODES}
         return found
