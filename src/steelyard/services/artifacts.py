@@ -1,5 +1,5 @@
-"""What attempts left as their results, found from the workload: path, size and digest, also of files that were
-removed since."""
+"""What attempts left as their results, found from the workload: path, size and digest, also of files that
+were removed since."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ def _view(found: Artifacts | None) -> Json:
     if found is None:
         return {"listed_at": None, "complete": False, "files": None}
     files = [
-        {"path": one.path, "bytes": one.bytes, "sha256": one.sha256, "there": one.there} for one in found.files
+        {"path": one.path, "bytes": one.bytes, "sha256": one.sha256, "there": one.there}
+        for one in found.files
     ]
     return {"listed_at": found.at, "complete": found.complete, "files": files}
