@@ -84,6 +84,7 @@ def test_what_is_done_by_a_form_leaves_the_same_evidence_as_by_the_api(pages: Pa
             assert browser.client.post(f"/v1/{path}", headers=bearer).status_code == 202
         with pages.house.store.read() as view:
             leaves = [msgspec.json.decode(body) for body in bodies(view, before, log_size(view))]
-        told.append([(leaf["action"], leaf["actor"], leaf["outcome"], leaf["object"]["kind"]) for leaf in leaves])
+        parts = [(leaf["action"], leaf["actor"], leaf["outcome"], leaf["object"]["kind"]) for leaf in leaves]
+        told.append(parts)
     assert told[0] == told[1]
     assert [action for action, *_ in told[0]] == ["workload.withdraw"]
