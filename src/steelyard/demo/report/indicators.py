@@ -15,7 +15,7 @@ from steelyard.reports.drawing.markup import Markup, el
 from steelyard.reports.drawing.parts import badge, section, table
 
 #: Of the list of indicators, those that this version does not measure.
-NOT_YET = ("utilisation", "headroom", "acknowledgement", "manual")
+NOT_YET = ("utilisation", "acknowledgement", "manual")
 
 
 def indicators(facts: Facts, say: Speech) -> Markup:
@@ -35,6 +35,7 @@ def indicators(facts: Facts, say: Speech) -> Markup:
         ("failures", _failures(facts, say)),
         ("retries", _retries(facts, say)),
         ("preemptions", _preemptions(facts, say)),
+        ("headroom", _headroom(facts, say)),
         ("release", _release(facts, say)),
         ("refusals", _refusals(facts, say)),
         ("unattributed", _unattributed(facts, say)),
@@ -102,6 +103,36 @@ def _failures(facts: Facts, say: Speech) -> Markup:
 def _retries(facts: Facts, say: Speech) -> Markup:
     more = {view["name"]: len(view["attempts"]) for view in facts.workloads if len(view["attempts"]) > 1}
     return _lines([say("indicator.attempts", name=name, count=count) for name, count in sorted(more.items())])
+
+
+def _headroom(facts: Facts, say: Speech) -> Markup:
+    """Of each service with a guarantee: for how long its replicas' places were kept, and were in use."""
+    kept: dict[str, int] = defaultdict(int)
+    used: dict[str, int] = defaultdict(int)
+    first = {
+        view["id"]: view
+        for view in facts.workloads
+        if (view.get("group") or {}).get("kind") == "service" and view["group"]["index"] == 0
+    }
+    for view in facts.workloads:
+        name = (view.get("group") or {}).get("id")
+        if name not in first:
+            continue
+        for attempt in view["attempts"]:
+            times = attempt["times"]
+            end = times["placed"] or times["release_confirmed"]
+            if times["reserved"] is not None and end is not None:
+                kept[name] += end - times["reserved"]
+            used[name] += sum(tile["t1"] - tile["t0"] for tile in attempt["tiles"])
+    return _lines(
+        [
+            say(
+                "indicator.headroom-of", name=view["name"], kept=say.duration(kept[key]),
+                used=say.duration(used[key]), guaranteed=view["group"]["replicas"]["guaranteed"],
+            )
+            for key, view in sorted(first.items())
+        ]
+    )  # fmt: skip
 
 
 def _preemptions(facts: Facts, say: Speech) -> Markup:
