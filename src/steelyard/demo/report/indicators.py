@@ -115,7 +115,7 @@ def _headroom(facts: Facts, say: Speech) -> Markup:
         if (view.get("group") or {}).get("kind") == "service" and view["group"]["index"] == 0
     }
     for view in facts.workloads:
-        name = (view.get("group") or {}).get("id")
+        name = str((view.get("group") or {}).get("id"))
         if name not in first:
             continue
         for attempt in view["attempts"]:
