@@ -23,6 +23,7 @@ from steelyard.model.errors import (
 from steelyard.model.ids import parse, render
 from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Principal, Verb
+from steelyard.model.workloads import WorkloadKind
 from steelyard.scheduling import explain
 from steelyard.services.admission import MAX_DOCUMENT, NOUN, Turned, in_sight, plan_submit
 from steelyard.services.explain import explanation
@@ -282,6 +283,8 @@ def retry(
     """The next attempt of a finished workload. What could never start now is refused, and recorded."""
 
     def build(_view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
+        if row["group_id"] is not None and row["kind"] == WorkloadKind.INFERENCE:
+            raise ConflictError("replica-not-retried", id=render("workload", workload_id))
         unit = retry_unit(desk.store.ids, actor, row, now, origin)
         judge_again(desk, principal, row, now, "workload.retry", origin)
         return unit

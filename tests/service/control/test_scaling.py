@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from steelyard.model.errors import ConflictError, InvalidError, RefusedError
 from steelyard.model.ids import parse
-from steelyard.services import scaling
+from steelyard.services import scaling, workloads
 from steelyard.services.cycles import replay_cycle
 from steelyard.services.live_load import SnapshotSource
 from steelyard.store import tables as t
@@ -191,6 +191,8 @@ def test_cancelling_a_service_ends_all_of_it_with_its_headroom(house: House) -> 
     assert group(house, service)["counts"] == {"cancelled": 1, "withdrawn": 1}
     with pytest.raises(ConflictError):
         scale(house, service, 2)
+    with pytest.raises(ConflictError, match="replica-not-retried"):
+        workloads.retry(house.desk, ADMIN, parse("workload", service))
 
 
 def test_headroom_survives_a_restart_and_every_cycle_replays(house: House) -> None:
