@@ -30,8 +30,8 @@ from steelyard.services.live_records import (
     LiveRelease,
 )
 from steelyard.services.past import as_of
-from steelyard.services.present import Present
 from steelyard.services.policy import load_policy, quota_trees
+from steelyard.services.present import Present
 from steelyard.store import live as rows
 from steelyard.store import releases
 from steelyard.store.database import View

@@ -51,7 +51,8 @@ def test_a_cycle_decided_again_gives_the_same(desk: Desk) -> None:
     submit(desk, ANN, workload("first"))
     submit(desk, BOB, workload("second", "speech-dev", count=2))
     number, past = decided(desk)
-    assert replay_cycle(desk.store, ROOT, past, number) == {"same": True, "differences": [], "count": 0}
+    replayed = replay_cycle(desk.store, ROOT, past, number)
+    assert replayed == {"same": True, "differences": [], "count": 0, "purged": False}
     body = show(desk.store, ROOT, number)
     assert len(body["decisions"]["placements"]) == 2
     assert body["last_hash"] == "01" * 32
