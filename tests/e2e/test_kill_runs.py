@@ -28,7 +28,8 @@ SUBMITTERS = 4
 
 @dataclass
 class Run:
-    """Who is killed how often (`victims` is drawn from), and what runs meanwhile."""
+    """Who is killed how often, and what runs meanwhile. `victims` is drawn from; with one for each kill, each
+    is drawn once."""
 
     seed: int
     kills: int
@@ -51,6 +52,8 @@ class KillRun:
         self.names = [f"kill-{index:04d}" for index in range(run.workloads)]
         self.sleeps = {name: self.random.uniform(run.shortest, run.longest) for name in self.names}
         self.cancels = {name for name in self.names if self.random.random() < run.cancels}
+        self.victims = list(run.victims) if len(run.victims) == run.kills else None
+        self.random.shuffle(self.victims or [])
         self.ids: dict[str, str] = {}
         self.up = threading.Event()
         self.figures: dict[str, Any] = {}
@@ -102,7 +105,7 @@ class KillRun:
     def kill_once(self) -> None:
         """Wait a random time and kill; the server may not even be ready by then."""
         time.sleep(self.random.uniform(0, self.run.pause))
-        victim = self.random.choice(self.run.victims)
+        victim = self.victims.pop() if self.victims else self.random.choice(self.run.victims)
         if victim != "server":
             self.run.killed["runner"] += kill_runner(self.server.folder)
         if victim != "runner":
@@ -223,4 +226,11 @@ def test_fifty_kills_while_five_hundred_workloads_run(
     run = Run(
         50, kills=50, workloads=500, longest=180, shortest=60, victims=victims, pause=4.0, cancels=cancels
     )
+    carry_out(tmp_path, run)
+
+
+@pytest.mark.soak
+def test_two_hundred_and_seventy_kills_while_a_thousand_workloads_run(tmp_path: Path) -> None:
+    victims = ("server",) * 200 + ("runner",) * 50 + ("both",) * 20
+    run = Run(51, kills=270, workloads=1000, longest=840, shortest=240, victims=victims, pause=2.0)
     carry_out(tmp_path, run)
