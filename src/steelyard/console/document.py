@@ -21,6 +21,7 @@ _PLAIN = {
 }
 _OF_ROLE = {
     "image": "image",
+    "venv": "venv",
     "working_directory": "workingDirectory",
     "port": "port",
     "tty": "tty",
@@ -65,6 +66,8 @@ def _role(role: Mapping[str, Any]) -> Json:
     if request.get("node_labels"):
         found["nodeLabels"] = dict(request["node_labels"])
     found |= {new: role[old] for old, new in _OF_ROLE.items() if role.get(old)}
+    if role.get("pull", "never") != "never":
+        found["pull"] = role["pull"]
     if role.get("probe"):
         probe = role["probe"]
         found["probe"] = {**probe, "interval": duration(probe["interval"])}

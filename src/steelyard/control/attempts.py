@@ -90,5 +90,7 @@ def _member(state: LiveState, role: Role, member: LiveMember, index: int | None)
         port=role.port,
         requires=role.requires,
         tty=role.tty,
+        venv=role.venv,
+        pull=role.pull.value,
         expect=dict(role.expect),
     )

@@ -96,6 +96,8 @@ class MemberStart:
     port: bool = False
     requires: tuple[str, ...] = ()
     tty: bool = False  # its standard streams are a terminal that may be attached to
+    venv: str | None = None  # a Python environment whose programs come first
+    pull: str = "never"  # never | missing: whether an image that is not there is fetched
     expect: dict[str, str] = field(default_factory=dict)  # simulated engines only
 
 

@@ -54,6 +54,21 @@ class Probe:
     failures: int = 3
 
 
+class Runtime(StrEnum):
+    """What a member's program finds around it."""
+
+    HOST = "host"
+    VENV = "venv"  # the machine's programs, and a Python environment's before them
+    CONTAINER = "container"  # an image's
+
+
+class PullPolicy(StrEnum):
+    """When an image is fetched."""
+
+    NEVER = "never"
+    MISSING = "missing"
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
     """A set of like members. A gang starts `count` of them together or none."""
@@ -70,6 +85,9 @@ class Role:
     tty: bool = False  # each member has a terminal of its own, to which one may attach
     requires: tuple[str, ...] = ()  # environment stage: modules or programs that must be there
     expect: dict[str, str] = field(default_factory=dict)  # simulated engine only: what a member is to do
+    runtime: Runtime = Runtime.HOST  # container just where there is an image, venv just where there is one
+    venv: str | None = None  # an absolute folder
+    pull: PullPolicy = PullPolicy.NEVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,10 @@ from steelyard.model.units import DAY, HOUR, MAX_QUANTITY, MINUTE
 from steelyard.model.workloads import (
     MemberRequest,
     Probe,
+    PullPolicy,
     RestartPolicy,
     Role,
+    Runtime,
     WorkloadKind,
     WorkloadSpec,
 )
@@ -55,6 +57,10 @@ _KEYS = frozenset(
         "idleLimit",
         "evaluation",
     }
+)
+#: A reference as registries have it (the OCI distribution specification), or an image's id.
+_IMAGE = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,400}(?:@sha256:[0-9a-f]{64})?"
 )
 _DEFAULT = WorkloadSpec("", "", WorkloadKind.BATCH, ())
 _PROBE = Probe()
@@ -152,7 +158,7 @@ def _role(r: DocumentReader) -> Role:
         request=_request(r),
         command=_command(r),
         env=_env(r.reader("env")),
-        image=r.optional_text("image", limit=1024),
+        **_surroundings(r),
         working_directory=_folder(r.optional_text("workingDirectory", limit=1024), r.at("workingDirectory")),
         port=r.flag("port"),
         probe=_probe(r.reader("probe")) if r.has("probe") else None,
@@ -162,6 +168,27 @@ def _role(r: DocumentReader) -> Role:
     )
     r.finish()
     return role
+
+
+def _surroundings(r: DocumentReader) -> dict[str, Any]:
+    """`runtime: host | venv | container`, and what belongs to it: an image says `container` by itself."""
+    image, venv = r.optional_text("image", limit=1024), r.optional_text("venv", limit=1024)
+    implied = Runtime.CONTAINER if image is not None else Runtime.VENV if venv is not None else Runtime.HOST
+    runtime = r.choice("runtime", Runtime, implied)
+    for key, said, belongs in (("image", image, Runtime.CONTAINER), ("venv", venv, Runtime.VENV)):
+        if runtime is belongs and said is None:
+            raise InvalidError("field-missing", path=r.at(key))
+        if runtime is not belongs and said is not None:
+            raise InvalidError("field-invalid", path=r.at(key), expected=f"runtime: {belongs.value}")
+    if image is not None and not _IMAGE.fullmatch(image):
+        raise InvalidError("field-invalid", path=r.at("image"), expected="NAME[:TAG][@sha256:DIGEST]")
+    pure = PurePosixPath(venv or "/venv")
+    if not pure.is_absolute() or ".." in pure.parts or ":" in str(pure):
+        raise InvalidError("field-invalid", path=r.at("venv"), expected="an absolute folder")
+    pull = r.choice("pull", PullPolicy, PullPolicy.NEVER)
+    if pull is not PullPolicy.NEVER and image is None:
+        raise InvalidError("field-missing", path=r.at("image"))
+    return {"image": image, "runtime": runtime, "venv": venv, "pull": pull}
 
 
 def _request(r: DocumentReader) -> MemberRequest:

@@ -222,7 +222,9 @@ def test_shared_folders_and_the_attempt_before_can_be_read(mode: str) -> None:
 
 
 def test_what_was_wished_for_and_cannot_be_had_is_refused(tmp_path: Path) -> None:
-    engine = make_local_engine(tmp_path, isolation=Wish(CONTAINER))
+    hostile = tmp_path / "a,b"  # no path that podman mounts
+    hostile.mkdir()
+    engine = make_local_engine(hostile, isolation=Wish(CONTAINER))
     try:
         (reply,) = engine.start([sh("at_1", f"touch {tmp_path}/ran")])
         assert (reply.state, reply.code) == (StartState.REFUSED, "isolation-unavailable")

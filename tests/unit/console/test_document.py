@@ -37,6 +37,7 @@ SPECS: list[dict[str, Any]] = [
                 "command": ["sh", "-c", "echo 'a: b' # \u4f60\u597d\n"],
                 "env": {"A": "1", "B": "yes", "C": "null"},
                 "image": "registry/image:1",
+                "pull": "missing",
                 "workingDirectory": "src",
                 "port": True,
                 "tty": True,
@@ -49,7 +50,7 @@ SPECS: list[dict[str, Any]] = [
                 "clusters": ["sim"],
                 "nodeLabels": {"zone": "a"},
             },
-            PLAIN,
+            {**PLAIN, "name": "reader", "venv": "/opt/venv"},
         ],
     },
     {

@@ -13,12 +13,21 @@ import os
 import resource
 from typing import Any
 
-from steelyard.engines.local import bubble, enclosure, isolation, launch, surroundings
+from steelyard.engines.local import (
+    bubble,
+    container,
+    container_trial,
+    enclosure,
+    isolation,
+    launch,
+    surroundings,
+)
 from steelyard.engines.local.files import remove_tree
 from steelyard.engines.local.isolation import BUBBLEWRAP, CONTAINER, HOST, NONE, USER_ID, Wish
 from steelyard.engines.local.paths import Layout
 from steelyard.engines.local.users import UserBook
 
+_NO_ISOLATION = {"mode": NONE, "network": HOST, "shared": []}
 _FULL = (errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.EDQUOT)
 
 
@@ -29,6 +38,7 @@ class Abilities:
         self._layout = layout
         self._users = users
         self._known: dict[tuple[str, str], str | None] = {}
+        self._flags: tuple[str, ...] = ()  # what podman needs here
         self._hides = True  # this kernel can hide processes from one program
 
     def choose(self, wish: Wish) -> isolation.Choice:
@@ -36,7 +46,7 @@ class Abilities:
         modes = isolation.PREFERENCE if wish.mode == isolation.AUTO else (wish.mode,)
         reasons: dict[str, str | None] = {}
         for mode in modes:
-            reasons[mode] = self.why_not(mode, wish.network)
+            reasons[mode] = self._tried(mode, wish.network)
             if reasons[mode] is None:
                 break
         choice = isolation.choose(wish, reasons)
@@ -48,25 +58,40 @@ class Abilities:
         if isolation.problem(attempt.get("isolation")):
             return "isolation-invalid"
         mode, network, shared = isolation.wished(attempt)
-        if self.why_not(mode, network) is not None:
+        if self._tried(mode, network) is not None:
             return "isolation-unavailable"
-        if mode in (USER_ID, BUBBLEWRAP) and os.geteuid() == 0:
+        boxed = any(member.get("image") is not None for member in attempt.get("members", ()))
+        if boxed:
+            attempt["isolation"] = {**(attempt.get("isolation") or _NO_ISOLATION), "container": self._boxes()}
+        if (boxed or mode in (USER_ID, BUBBLEWRAP)) and os.geteuid() == 0:
             user = attempt["isolation"]["user"] = self._users.user_of(attempt["project"])
             attempt["isolation"]["hide"] = self._hides or mode != USER_ID
             enclosure.around(self._layout, user, (), shared)  # known to the shims, then
         return None
 
     def why_not(self, mode: str, network: str = HOST) -> str | None:
-        """Why a mode can't be had, None where it can. Raises OSError where that can't be told now."""
+        """Why a mode can't be had, None where it can. Raises OSError where that can't be told now. Containers
+        are tried with the first one that is wished for; before, they can be had if their program is there."""
+        if mode == CONTAINER and (mode, HOST) not in self._known:
+            return container.why_not()
+        return self._tried(mode, network)
+
+    def _tried(self, mode: str, network: str) -> str | None:
+        network = HOST if mode == CONTAINER else network  # podman has both
         if (mode, network) not in self._known:
             self._known[mode, network] = self._look(mode, network)
         return self._known[mode, network]
 
+    def _boxes(self) -> dict[str, Any]:
+        """What the shims have to know of this machine's podman."""
+        why = self._tried(CONTAINER, HOST)
+        return {"flags": list(self._flags)} if why is None else {"why": why}
+
     def _look(self, mode: str, network: str) -> str | None:
         if mode == NONE:
             return None if network == HOST else "the private network needs another mode"
-        if mode == CONTAINER:
-            return "no container runtime is used by this release"
+        if mode == CONTAINER and (why := container.why_not()) is not None:
+            return why
         if mode == USER_ID and os.geteuid() != 0:
             return "the server does not run as root"
         if mode == BUBBLEWRAP and bubble.find() is None:
@@ -75,6 +100,9 @@ class Abilities:
         if user is None and os.geteuid() == 0:
             return "this user namespace maps too few user ids"
         try:
+            if mode == CONTAINER:
+                self._flags, reason = container_trial.run(self._layout, user)
+                return reason
             reason = self._try(mode, network, user)
             if reason is not None and mode == USER_ID and self._hides:
                 self._hides = False

@@ -90,8 +90,8 @@ class Record:
         """The mode that it runs in, once it does, and what that does not enforce for it."""
         if self.started_at is None:
             return None
+        mode = isolation.mode_of(self.attempt, self.member)
         held = isolation.of_member(self.attempt, self.member)
-        mode = isolation.wished(self.attempt)[0]
         return {"mode": mode, "not_enforced": isolation.not_enforced(held)}
 
 

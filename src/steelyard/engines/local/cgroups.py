@@ -15,6 +15,7 @@ Standard library only.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 MIN_MEMORY = 64
@@ -162,6 +163,12 @@ def join(folders: tuple[str, ...]) -> None:
     """Moves the calling process into the groups. Raises OSError."""
     for folder in folders:
         _write(f"{folder}/cgroup.procs", "0")
+
+
+def put(folders: Sequence[str], pid: int) -> None:
+    """Moves another process into the groups; what it forks afterwards is in them. Raises OSError."""
+    for folder in folders:
+        _write(f"{folder}/cgroup.procs", str(pid))
 
 
 def members(folders: tuple[str, ...]) -> set[int]:

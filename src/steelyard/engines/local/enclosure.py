@@ -38,7 +38,7 @@ def of(
         surroundings=around(layout, user, (work,), (*shared, *own)),
         temporary=os.path.join(work, "tmp"),
         devices=bool(devices),
-        groups=_groups(path for device in devices for path in device.get("files", ())),
+        groups=groups_of(path for device in devices for path in device.get("files", ())),
         hide=hides(attempt),
     )
 
@@ -132,7 +132,7 @@ def _own(layout: Layout, attempt: dict[str, Any], texts: Iterable[str]) -> list[
     return found
 
 
-def _groups(files: Iterable[str]) -> tuple[int, ...]:
+def groups_of(files: Iterable[str]) -> tuple[int, ...]:
     """The groups that may open these device files."""
     found = set()
     for path in files:

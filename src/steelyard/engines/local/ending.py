@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from steelyard.engines.local import cgroups, kerneltables, procfs
+from steelyard.engines.local import cgroups, container, kerneltables, procfs
 from steelyard.engines.local.environment import Failure
 from steelyard.engines.local.files import measure, note_plainly, read_json, remove_tree, write_json
 from steelyard.engines.local.leftovers import remove_memory
@@ -103,6 +103,7 @@ def clear(layout: Layout, attempt: str, member: str, groups: tuple[str, ...]) ->
     Returns only when no process is left; one that can't be ended keeps the shim, and so the lock, alive.
     What is mounted in the temporary folder stays, with the folder: what is in it may be somebody else's.
     """
+    container.remove(layout, member)
     wait = 0.02
     while rest := leftovers(groups):
         cgroups.kill(groups)

@@ -334,6 +334,8 @@ class LocalEngine:
             "image": member.image,
             "requires": list(member.requires),
             "tty": member.tty,
+            "venv": member.venv,
+            "pull": member.pull,
             "devices": [
                 {"class": one.device_class.value, "family": one.family, "files": list(device_files(one)),
                  "whole": one.quantity >= WHOLE_DEVICE}

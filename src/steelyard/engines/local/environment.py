@@ -66,6 +66,8 @@ def compose(layout: Layout, attempt: dict[str, Any], member: dict[str, Any]) -> 
         env.update(USER=attempt["project"], LOGNAME=attempt["project"])
     env.update(dict(member["env"]))
     env.update(dict(member["fixed"]))
+    if member.get("venv"):
+        env.update(PATH=f"{member['venv']}/bin:{env['PATH']}", VIRTUAL_ENV=member["venv"])
     env.update(
         HOME=work,
         TMPDIR=os.path.join(work, "tmp"),
@@ -117,9 +119,15 @@ def folder(layout: Layout, attempt: dict[str, Any], member: dict[str, Any]) -> s
 
 
 def check(member: dict[str, Any], program: launch.Program) -> Failure | None:
-    """The environment stage: image, working directory, devices, then whatever the member requires."""
+    """The environment stage: working directory, devices, then whatever the member requires. In a container
+    only what is the machine's is looked at: the rest is the image's."""
     if member["image"] is not None:
-        return Failure("image", "image-runtime-missing", member["image"][:200])
+        classes = [wanted for wanted in map(requires.parse, member["requires"]) if wanted is not None]
+        failures = (_check_class(wanted, member) for wanted in classes)
+        found = _check_devices(member.get("devices", []), program.confinement)
+        return found or next((failure for failure in failures if failure is not None), None)
+    if (failure := _check_venv(member.get("venv"))) is not None:
+        return failure
     if not os.path.isdir(program.folder):
         return Failure("environment", "working-directory-missing", program.folder[:200])
     failure = _check_devices(member.get("devices", []), program.confinement)
@@ -167,14 +175,31 @@ def _check_devices(devices: list[dict[str, Any]], confinement: Confinement | Non
     return None
 
 
-def _check_one(
-    wanted: requires.Requirement, member: dict[str, Any], program: launch.Program
-) -> Failure | None:
+def _check_venv(folder: str | None) -> Failure | None:
+    """Whether a Python environment has an interpreter that can run here."""
+    if folder is None:
+        return None
+    path = os.path.join(folder, "bin", "python")
+    if not (os.path.isfile(path) and os.access(path, os.X_OK)):
+        return Failure("environment", "program-missing", path[:200])
+    return check_program(path)
+
+
+def _check_class(wanted: requires.Requirement, member: dict[str, Any]) -> Failure | None:
     given = {str(device.get("class")) for device in member.get("devices", ())} & {"gpu", "npu"}
     meant = requires.device_class(wanted)
     if meant is not None and meant not in given and (given or wanted.kind == requires.CLASS):
         said = f"{wanted}: {meant}; given: {', '.join(sorted(given)) or '-'}"
         return Failure("environment", "environment-mismatch", said[:200])
+    return None
+
+
+def _check_one(
+    wanted: requires.Requirement, member: dict[str, Any], program: launch.Program
+) -> Failure | None:
+    failure = _check_class(wanted, member)
+    if failure is not None:
+        return failure
     env = program.env
     if wanted.kind == requires.PROGRAM:
         path, _ = launch.find_program(wanted.name, env["PATH"], program.folder)

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 
-from steelyard.engines.local import cgroups, kerneltables, procfs
+from steelyard.engines.local import cgroups, container, kerneltables, procfs
 from steelyard.engines.local.census import Census
 from steelyard.engines.local.ending import clear_temporary
 from steelyard.engines.local.leftovers import remove_memory, unmount
@@ -35,6 +35,8 @@ def fence(layout: Layout, install: str, attempt_ids: Sequence[str], now: int) ->
 def _fence(layout: Layout, attempt: str, members: list[Notes], census: Census) -> dict[str, int]:
     processes = {process.pid: process for process in census.marks.get(attempt, ())}
     for one in members:
+        if one.boxed:
+            container.remove(layout, one.member)
         processes.update({process.pid: process for process in in_group(one.child, census)})
         processes.update({pid: census.by_pid[pid] for pid in in_groups(one.groups, census)})
     done = {"processes": sum(_end(process) for process in processes.values())}

@@ -111,10 +111,17 @@ def not_enforced(held: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def of_member(attempt: Mapping[str, Any], member: Mapping[str, Any]) -> tuple[str, ...]:
-    """The aspects that hold for a member of a claim."""
-    mode, network, _ = wished(attempt)
-    port, devices = member["port"] is not None, bool(member.get("devices"))
-    return enforced(mode, network, port=port, devices=devices, hide=hides(attempt))
+    """The aspects that hold for a member of a claim. A container has only the devices that it was given."""
+    mode, (_, network, _) = mode_of(attempt, member), wished(attempt)
+    boxed = mode == CONTAINER
+    port, devices = member["port"] is not None, bool(member.get("devices")) and not boxed
+    return enforced(mode, network, port=port, devices=devices, hide=boxed or hides(attempt))
+
+
+def mode_of(attempt: Mapping[str, Any], member: Mapping[str, Any]) -> str:
+    """The mode that a member of a claim runs in: whoever names an image gets a container, whatever the rest
+    of the cluster runs in."""
+    return CONTAINER if member.get("image") is not None else wished(attempt)[0]
 
 
 def wished(attempt: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]]:

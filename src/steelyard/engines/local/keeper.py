@@ -365,7 +365,7 @@ class Keeper:
             env=environment.compose(self.layout, record.attempt, record.member),
             folder=environment.folder(self.layout, record.attempt, record.member), groups=groups,
             data_limit=memory << 20 if limited else None, files_limit=self.files_limit,
-            isolated=isolation.wished(record.attempt)[0] != isolation.NONE,
+            isolated=isolation.mode_of(record.attempt, record.member) != isolation.NONE,
             user=enclosure.user_of(record.attempt),
         )  # fmt: skip
 

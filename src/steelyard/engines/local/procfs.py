@@ -126,10 +126,19 @@ def _text(data: bytes) -> str:
 
 def catches(pid: int, signum: int) -> bool:
     """Whether a process has a handler for a signal: others would be ended by it."""
+    return _in_mask(pid, signum, "SigCgt:")
+
+
+def ignores(pid: int, signum: int) -> bool:
+    """Whether a process ignores a signal."""
+    return _in_mask(pid, signum, "SigIgn:")
+
+
+def _in_mask(pid: int, signum: int, mask: str) -> bool:
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
             for line in file:
-                if line.startswith("SigCgt:"):
+                if line.startswith(mask):
                     return bool(int(line.split()[1], 16) >> (signum - 1) & 1)
     except OSError:
         return False

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from steelyard.engines.local import cgroups, kerneltables, procfs
+from steelyard.engines.local import cgroups, container, kerneltables, procfs
 from steelyard.engines.local.census import Census, Held
 from steelyard.engines.local.files import measure, read_json
 from steelyard.engines.local.kerneltables import Listener, Object
@@ -42,10 +42,12 @@ class Tables:
     objects: list[Object] = field(default_factory=list)
     mounts: list[str] = field(default_factory=list)
     shared: list[tuple[str, os.stat_result]] = field(default_factory=list)
+    containers: dict[str, str] | str = field(default_factory=dict)  # by member; a text: why they aren't known
 
     @classmethod
-    def read(cls, *, ports: bool) -> Tables:
-        """Reads them; those of TCP, which can be long, only if a port is looked for."""
+    def read(cls, *, ports: bool, boxes_of: str | None = None) -> Tables:
+        """Reads them; those of TCP, which can be long, only if a port is looked for, and containers only of
+        the install that is named."""
         text = kerneltables.read
         return cls(
             [one for path in kerneltables.TCP for one in kerneltables.listeners(text(path))] if ports else [],
@@ -53,6 +55,7 @@ class Tables:
             kerneltables.all_objects(),
             kerneltables.mount_points(text(kerneltables.MOUNTS)),
             shared_files(),
+            {} if boxes_of is None else container.left(boxes_of),
         )
 
 
@@ -68,6 +71,7 @@ class Notes:
     run: dict[str, Any]
     swept: dict[str, Any]
     ended: bool
+    boxed: bool = False  # it is, or was, in a container
 
     @property
     def child(self) -> tuple[int, int] | None:
@@ -106,6 +110,7 @@ def read_notes(
         swept=read_json(layout.notes(name, "swept")) or {},
         ended=os.path.lexists(layout.notes(name, "exit.json"))
         or not os.path.lexists(layout.claim(attempt)),
+        boxed=os.path.lexists(layout.notes(name, container.NOTE)),
     )
 
 
@@ -128,6 +133,8 @@ def of_member(layout: Layout, notes: Notes, census: Census, tables: Tables) -> d
     }
     if notes.user is not None:
         found["user-processes"] = _named(census.name(p.pid) for p in of_user(notes, census))
+    if notes.boxed:
+        found["container"] = _container(notes, tables)
     if notes.groups:
         found["control-group"] = _groups(notes, census)
     if notes.port is not None:
@@ -252,6 +259,14 @@ def _devices(notes: Notes, census: Census) -> Found:
         if pid in census.by_pid and census.by_pid[pid].start >= start
     ]
     return _named(f"{census.name(pid)}: device {path}" for path, pid in holders)
+
+
+def _container(notes: Notes, tables: Tables) -> Found:
+    """The member's container, running or not."""
+    if isinstance(tables.containers, str):
+        return _named([f"containers can't be listed: {tables.containers}"])
+    there = tables.containers.get(notes.member)
+    return _named([] if there is None else [f"container {there}"])
 
 
 def _memory(notes: Notes, tables: Tables) -> Found:

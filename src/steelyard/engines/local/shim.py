@@ -33,7 +33,18 @@ import signal
 import time
 from typing import Any, NoReturn
 
-from steelyard.engines.local import cgroups, console, enclosure, ending, environment, launch, procfs, quota
+from steelyard.engines.local import (
+    cgroups,
+    console,
+    enclosure,
+    ending,
+    environment,
+    isolation,
+    launch,
+    procfs,
+    quota,
+)
+from steelyard.engines.local.crate import Crate
 from steelyard.engines.local.environment import Failure
 from steelyard.engines.local.files import note_plainly, read_json, write_json
 from steelyard.engines.local.paths import Layout
@@ -92,6 +103,8 @@ class Shim:
         self.status: int | None = None
         self.started: int | None = None
         self.ended: int | None = None
+        self.mode_of_isolation = isolation.mode_of(attempt, member)
+        self.crate: Crate | None = None  # its container, once that is there
         self.timed_out = False
         self.console: int | None = None  # the process that has the other end of its terminal
         self.gauge: quota.Gauge | None = None
@@ -109,6 +122,7 @@ class Shim:
         if self.child is not None and failure is None:
             self._hint()
             self._wait()
+            failure = self.crate.failure_after(self.status) if self.crate is not None else None
         self._drain()
         self._write_exit(failure)
         self._hint()
@@ -131,6 +145,8 @@ class Shim:
 
     def _prepare(self, program: launch.Program) -> Failure | None:
         command = self.member["command"]
+        if self.mode_of_isolation == isolation.CONTAINER:
+            return self._prepare_container(program)
         failure = self._hidden(program, command) or environment.check(self.member, program)
         if failure is not None:
             return failure
@@ -144,6 +160,21 @@ class Shim:
         if self.stop_requested:
             return None
         return self._launch(program._replace(path=path))
+
+    def _prepare_container(self, program: launch.Program) -> Failure | None:
+        self._note_run("image", None)
+        crate = Crate(self.layout, self.attempt, self.member, self.groups, self._is_stopped)
+        failure = crate.settle() or environment.check(self.member, program)
+        if failure is None and not self._is_stopped():
+            failure = crate.make(program)
+        if failure is not None or self._is_stopped():
+            return None if self.stop_requested else failure
+        self.crate = crate
+        return self._launch(crate.start(program))
+
+    def _is_stopped(self) -> bool:
+        self._look()
+        return self.stop_requested
 
     def _hidden(self, program: launch.Program, command: list[str]) -> Failure | None:
         """What the program is told to find where its isolation lets it find nothing."""
@@ -183,7 +214,7 @@ class Shim:
         gated = launch.spawn(program)
         self.child, self.gated = gated.pid, gated
         self.started = ending.now()
-        self._note_run("running", gated.pid)
+        self._note_run("running", gated.pid if self.crate is None else self.crate.pid)
         failed = launch.open_gate(gated)
         if failed is None:
             limit = self.attempt["time_limit"]
@@ -302,6 +333,7 @@ class Shim:
         grouped = cgroups.members(self.groups)
         if not self.groups:
             grouped = {process.pid for process in procfs.descendants(os.getpid(), procfs.processes())}
+            grouped -= set() if self.crate is None else self.crate.outside(grouped)
         return grouped - {os.getpid(), self.console}
 
     def _to_tree(self, number: int) -> None:
@@ -309,6 +341,8 @@ class Shim:
             cgroups.kill(self.groups)
         for process in self._tree():
             ending.kill(process, number)
+        if number == signal.SIGTERM and self.crate is not None:
+            self.crate.end_first()
 
     # ---- notes
 

@@ -1,0 +1,196 @@
+"""What a container is given, what podman's answers mean, and what a role may ask for, without any podman."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.engines.local import container, podman
+from steelyard.engines.local.container import Box, create_words
+from steelyard.engines.local.isolation import DEVICES, HOST, NONE, PRIVATE, mode_of, not_enforced, of_member
+from steelyard.engines.local.podman import Answer, Image, Refusal
+from steelyard.model.errors import InvalidError
+from steelyard.model.workloads import PullPolicy, Role, Runtime
+from steelyard.services.workload_document import parse_workload
+
+BOX = Box(
+    name="steelyard-mb_1", image="abc", labels=(("org.steelyard.attempt", "at_1"),), env_file="/n/env",
+    pid_file="/n/pid", user=1234, groups=(44,), network=PRIVATE,
+    mounts=(("/w", "/w", False), ("/s", "/s", True)), files=("/dev/davinci0",),
+    limits=(("nofile", 10, 20),), shared_memory=64, folder="/w",
+    command=("sh", "-c", "; rm -rf /"),
+)  # fmt: skip
+IMAGE = Image("abc", ("sha256:1",), {}, {})
+DIGEST = "sha256:" + "0" * 64
+
+
+def test_a_container_has_no_right_that_its_program_was_not_given() -> None:
+    words = create_words(BOX)
+    wanted = ("--cap-drop=all", "--security-opt=no-new-privileges", "--read-only", "--network=none",
+              "--user=1234:1234", "--group-add=44", "--device=/dev/davinci0", "--pull=never",
+              "--http-proxy=false", "--ulimit=nofile=10:20", "--env-file=/n/env",
+              "--mount=type=bind,src=/w,dst=/w", "--mount=type=bind,src=/s,dst=/s,ro=true")  # fmt: skip
+    assert set(wanted) <= set(words)
+    assert words[-4:] == ["abc", "sh", "-c", "; rm -rf /"]
+    assert not any(word.startswith(("--env=", "--privileged")) for word in words)
+    assert "--network=host" in create_words(BOX._replace(network=HOST))
+
+
+def test_a_variable_that_a_file_of_lines_cannot_hold_is_named() -> None:
+    assert container.env_lines({"A": "1 # x", "B": ""}) == "A=1 # x\nB=\n"
+    with pytest.raises(ValueError, match="B"):
+        container.env_lines({"A": "1", "B": "x\nLD_PRELOAD=/tmp/x"})
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("Error: initializing source r/i: unauthorized: authentication required", "image-pull-denied"),
+        ("Error: requested access to the resource is denied", "image-pull-denied"),
+        ("Error: reading manifest 9 in r/i: manifest unknown", "image-not-found"),
+        ("Error: pinging container registry r: dial tcp: i/o timeout", "image-pull-failed"),
+    ],
+)
+def test_what_a_registry_answers_is_told_apart(said: str, code: str) -> None:
+    found = podman.refusal_of_pull(Answer(125, "", said))
+    assert found.code == code
+    assert found.text == said.removeprefix("Error: ")
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ('Error: runc: exec: "/no": stat /no: no such file or directory: OCI runtime attempted to invoke a '
+         "command that was not found", "command-not-found"),
+        ('Error: exec: "sh": executable file not found in $PATH: OCI runtime error', "command-not-found"),
+        ('Error: runc: exec: "/etc": permission denied: OCI permission denied', "not-executable"),
+        ('Error: workdir "/no" does not exist on container abc', "working-directory-missing"),
+        ("Error: error setting rlimit type 6: operation not permitted", "isolation-failed"),
+    ],
+)  # fmt: skip
+def test_why_a_container_was_not_made_is_told_apart(said: str, code: str) -> None:
+    assert container.refusal_of_making(Answer(125, "", said)).code == code
+
+
+@pytest.mark.parametrize(
+    ("labels", "env", "given", "fits"),
+    [
+        ({}, {}, [], True),
+        ({"org.steelyard.class": "npu"}, {}, ["npu"], True),
+        ({"org.steelyard.class": "npu"}, {}, ["gpu"], False),
+        ({"org.steelyard.class": "npu"}, {}, [], False),
+        ({"org.steelyard.class": "cpu"}, {}, ["gpu"], True),
+        ({}, {"CUDA_VERSION": "12"}, [], True),
+        ({}, {"CUDA_VERSION": "12"}, ["npu"], False),
+        ({}, {"CUDA_VERSION": "12", "ASCEND_HOME_PATH": "/a"}, ["npu"], True),
+    ],
+)
+def test_an_image_fits_the_devices_or_says_why_not(
+    labels: dict[str, str], env: dict[str, str], given: list[str], fits: bool
+) -> None:
+    member = {"devices": [{"class": one} for one in given]}
+    found = container.mismatch(IMAGE._replace(labels=labels, env=env), member)
+    assert (found is None) is fits
+    assert found is None or found.code == "image-class-mismatch"
+
+
+@pytest.mark.parametrize(
+    ("here", "name", "code"),
+    [
+        ([IMAGE], "i:1", None),
+        ([None], "i:1", "image-not-found"),
+        ([None, IMAGE], f"i:1@{DIGEST}", "image-digest-mismatch"),
+        ([None, IMAGE._replace(digests=(DIGEST,))], f"i:1@{DIGEST}", None),
+        ([None, None], f"i:1@{DIGEST}", "image-not-found"),
+        ([Refusal("image-runtime-missing", "x")], "i:1", "image-runtime-missing"),
+    ],
+)
+def test_an_image_is_the_declared_one_or_it_is_said_how_not(
+    monkeypatch: pytest.MonkeyPatch, here: list[Any], name: str, code: str | None
+) -> None:
+    answers = iter(here)
+    monkeypatch.setattr(podman, "look", lambda _flags, _name: next(answers))
+    found = container.settle_image((), {"image": name}, lambda: False)
+    assert (found.code if isinstance(found, Refusal) else None) == code
+
+
+def test_an_image_is_fetched_only_where_the_role_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+    monkeypatch.setattr(podman, "look", lambda _flags, name: IMAGE if name in fetched else None)
+    monkeypatch.setattr(podman, "pull", lambda _flags, name, _stopped: fetched.append(name))
+    assert isinstance(container.settle_image((), {"image": "i:1", "pull": "never"}, lambda: False), Refusal)
+    assert container.settle_image((), {"image": "i:1", "pull": "missing"}, lambda: False) == IMAGE
+    assert fetched == ["i:1"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '[{"Id": 1, "Config": 3}]', "null"])
+def test_an_answer_that_is_none_is_not_taken_for_an_image(text: str) -> None:
+    assert podman.read_image(text) is None
+
+
+def test_an_image_is_known_by_its_digests_and_its_id() -> None:
+    said = {"Id": "ab", "Digest": "sha256:1", "RepoDigests": ["r/i@sha256:2"], "Labels": None,
+            "Config": {"Env": ["A=b=c"]}}  # fmt: skip
+    found = podman.read_image(json.dumps([said]))
+    assert found == Image("ab", ("sha256:1", "sha256:2", "sha256:ab"), {}, {"A": "b=c"})
+
+
+def test_a_call_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "podman"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(podman, "find", lambda: os.fspath(program))
+    assert podman.call(["podman"], seconds=0.01).code is None
+    assert podman.call(["podman"], stopped=lambda: True).code is None
+
+
+def test_a_member_with_an_image_is_in_a_container_whatever_the_rest_runs_in() -> None:
+    attempt = {"isolation": {"mode": NONE, "network": HOST, "shared": []}}
+    member = {"image": "i:1", "port": None, "devices": [{"class": "gpu"}]}
+    assert mode_of(attempt, member) == "container"
+    assert not_enforced(of_member(attempt, member)) == ("network",)
+    assert DEVICES in of_member(attempt, member)
+    assert of_member(attempt, {**member, "image": None}) == ()
+
+
+def role(**fields: Any) -> Role:
+    spec = {"kind": "batch", "roles": [{"name": "r", "command": ["x"], "requests": {"cpu": 1}, **fields}]}
+    document = {"kind": "Workload", "metadata": {"name": "w", "namespace": "n"}, "spec": spec}
+    return parse_workload(document, lambda *_: None).roles[0]
+
+
+def test_the_runtime_follows_from_what_is_named() -> None:
+    plain = role()
+    assert (plain.runtime, plain.pull) == (Runtime.HOST, PullPolicy.NEVER)
+    assert role(image="i:1") == replace(plain, runtime=Runtime.CONTAINER, image="i:1")
+    assert role(venv="/v") == replace(plain, runtime=Runtime.VENV, venv="/v")
+    assert role(image=f"i@{DIGEST}", runtime="container", pull="missing").pull is PullPolicy.MISSING
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"runtime": "pod"}, "runtime"),
+        ({"runtime": "container"}, "image"),
+        ({"runtime": "venv"}, "venv"),
+        ({"runtime": "host", "image": "i:1"}, "image"),
+        ({"image": "i:1", "venv": "/v"}, "venv"),
+        ({"image": "--privileged"}, "image"),
+        ({"image": "i 1"}, "image"),
+        ({"image": "i@sha256:12"}, "image"),
+        ({"venv": "v"}, "venv"),
+        ({"venv": "/v/../x"}, "venv"),
+        ({"venv": "/v:/x"}, "venv"),
+        ({"pull": "missing"}, "image"),
+        ({"image": "i:1", "pull": "always"}, "pull"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused_with_its_path(fields: dict[str, Any], path: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        role(**fields)
+    assert caught.value.params["path"] == f"spec.roles[0].{path}"
