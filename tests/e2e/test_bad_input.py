@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import random
-import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import httpx
 import pytest
 
 from tests.support.books import check_books
+from tests.support.containers import code_of_an_absent_image
 from tests.support.server import Server, document, running
 
 LANGUAGES = ("zh", "en")
@@ -361,7 +361,7 @@ def test_a_relative_working_directory_lies_in_the_work_folder(server: Server) ->
 
 
 #: What an image that is nowhere comes to: the machine may have nothing that could run one.
-IMAGE_CODE = "image-not-found" if shutil.which("podman") else "image-runtime-missing"
+IMAGE_CODE = code_of_an_absent_image()
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ BUSYBOX = Path("/bin/busybox")
 _PROGRAMS = ("cat", "echo", "env", "id", "ls", "setsid", "sh", "sleep", "test", "true", "wc")
 
 
-@cache
 def why_not() -> str | None:
     """Why no container can be run in a test here."""
     if os.geteuid() != 0:
@@ -31,11 +30,22 @@ def why_not() -> str | None:
         return "needs podman"
     if not BUSYBOX.exists():
         return "needs busybox-static"
+    return why_unable()
+
+
+@cache
+def why_unable() -> str | None:
+    """Why this machine runs no containers, found out as a runner does."""
     with tempfile.TemporaryDirectory() as folder:
         layout = Layout(folder)
         layout.make()
         choice = Abilities(layout, UserBook(layout.users)).choose(Wish(CONTAINER))
     return None if choice.mode == CONTAINER else f"this machine can't run containers: {choice.text}"
+
+
+def code_of_an_absent_image() -> str:
+    """What becomes of a member whose image nobody has: that depends on the machine."""
+    return "image-not-found" if why_unable() is None else "image-runtime-missing"
 
 
 def layer() -> bytes:

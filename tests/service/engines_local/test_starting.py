@@ -12,6 +12,7 @@ import pytest
 from steelyard.engines.local.engine import LocalEngine
 from steelyard.engines.port import DeviceBinding, EngineUnavailable, MemberPhase, StartState
 from steelyard.model.resources import DeviceClass
+from tests.support.containers import code_of_an_absent_image
 from tests.support.local_engine import attempt, make_local_engine, member, sh, wait_ended, wait_for, wait_free
 
 SHOW = "import json,os; print(json.dumps(dict(os.environ)))"
@@ -68,7 +69,8 @@ def test_a_device_its_runtime_can_not_be_told_of_is_refused(engine: LocalEngine)
 @pytest.mark.parametrize(
     ("fields", "command", "stage", "code"),
     [
-        ({"image": "busybox"}, ("true",), "image", "image-runtime-missing"),
+        ({"image": "localhost/steelyard-none"}, ("true",), "image", code_of_an_absent_image()),
+        ({"venv": "/no/such/folder"}, ("true",), "environment", "program-missing"),
         ({"working_directory": "/no/such/folder"}, ("true",), "environment", "working-directory-missing"),
         ({"requires": ("no-such-program",)}, ("true",), "environment", "program-missing"),
         ({"requires": ("python:no_such_module", "sh")}, ("true",), "environment", "module-missing"),

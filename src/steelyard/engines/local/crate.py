@@ -5,6 +5,7 @@ Standard library only: the runner imports this.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Iterable
@@ -57,6 +58,9 @@ class Crate:
 
     def make(self, program: launch.Program) -> Failure | None:
         """The container, with a first process that waits."""
+        command = self._member["command"]
+        if not command or not command[0]:  # podman would run what the image has
+            return Failure("launch", "command-not-found", "")
         given = container.Given(program.env, program.folder, program.files_limit, program.data_limit)
         try:
             box = container.box_of(self._layout, self._attempt, self._member, self._image, given)
@@ -64,6 +68,8 @@ class Crate:
         except ValueError as wrong:
             return Failure("launch", "start-failed", f"a variable with a line break: {wrong}"[:200])
         except OSError as failed:
+            if failed.errno == errno.E2BIG:
+                return Failure("launch", "start-failed", str(failed)[:200])
             return Failure("environment", "isolation-failed", str(failed)[:200])
         if isinstance(made, Refusal):
             return Failure(_STAGES.get(made.code, "launch"), made.code, made.text)
