@@ -15,7 +15,7 @@ from steelyard.control.schedule import send_stop, start_attempt, stop_attempt
 from steelyard.control.waiting import Waiting
 from steelyard.engines.port import MemberObservation, MemberPhase, Observation, StartReply, StartState
 from steelyard.model.errors import InvalidError
-from steelyard.model.ids import parse, render
+from steelyard.model.ids import id_time, parse, render
 from steelyard.model.lifecycle import RULES, Outcome, Phase
 from steelyard.model.units import SECOND
 from steelyard.services.live_records import LiveAttempt, LiveMember
@@ -101,9 +101,9 @@ class Reconciler:
                     self._lose(attempt, observation.as_of)
 
     def _from_backup(self, attempt: LiveAttempt) -> bool:
-        """Placed before a backup that was restored meanwhile: it may have started, run and ended since. So it
-        is never told to start again; what the engine does not know of is lost, its end unknown."""
-        return (attempt.times["placed"] or 0) < self._context.restored_at
+        """Made before a backup that was restored meanwhile: it may have started, run and ended since. What
+        the engine does not know of, or does not start anew, is lost, its end unknown."""
+        return id_time(attempt.attempt_id) < self._context.restored_at
 
     def _lose(self, attempt: LiveAttempt, at: int) -> None:
         for member in attempt.members:
@@ -269,10 +269,10 @@ class Reconciler:
             return
         unseen = any(member.seen is None for member in attempt.members)
         if attempt.phase is Phase.STARTING and (unseen or not attempt.started_once):
+            if (attempt.times["placed"] or 0) >= self._context.restored_at:  # else told before
+                start_attempt(self._context, attempt)
             if self._from_backup(attempt):
                 self._look_again(attempt, now)
-            else:
-                start_attempt(self._context, attempt)
         elif attempt.phase is Phase.STOPPING:
             send_stop(self._context, attempt)
             if unseen:
