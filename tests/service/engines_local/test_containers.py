@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from steelyard.engines.local.engine import LocalEngine
 from steelyard.engines.local.isolation import CONTAINER, PRIVATE, USER_ID, Wish
 from steelyard.engines.port import AttemptStart, DeviceBinding, MemberObservation, MemberPhase
+from steelyard.model.execution import Channel, Execution
 from steelyard.model.resources import DeviceClass
 from tests.support import containers
 from tests.support.local_engine import (
@@ -175,6 +177,24 @@ def test_files_and_processes_of_others_are_not_there(engine: LocalEngine, folder
     assert int(said.split()[-1]) <= 4
     engine.stop(["at_victim"], 0)
     wait_free(engine, "at_victim", SECONDS)
+
+
+def test_a_command_beside_it_is_in_the_container_and_is_what_it_is(engine: LocalEngine, image: str) -> None:
+    engine.start([boxed("beside", "echo up; sleep 600", image)])
+    wait_for(engine, "mb_beside", lambda _: b"up" in engine.logs("mb_beside", 0, 99).data, SECONDS)
+    script = "id -u; ls /bin/busybox; cat /proc/self/status; exit 6"
+    stream = engine.exec("mb_beside", Execution(("/bin/sh", "-c", script)))
+    parts: dict[int, bytes] = {}
+    while (one := stream.read()) is not None:
+        parts[one[0]] = parts.get(one[0], b"") + one[1]
+    stream.close()
+    assert (json.loads(parts[Channel.STATUS])["code"], parts.get(Channel.STDERR, b"")) == (6, b"")
+    uid, program, *status = parts[Channel.STDOUT].decode().splitlines()
+    assert int(uid) > 0
+    assert program == "/bin/busybox"
+    assert {"CapEff:\t0000000000000000", "NoNewPrivs:\t1"} <= set(status)
+    engine.stop(["at_beside"], 0)
+    wait_free(engine, "at_beside", SECONDS)
 
 
 def test_a_container_whose_supervisor_was_killed_is_removed(
