@@ -170,8 +170,9 @@ def test_what_is_hidden_is_told_before_the_start(engine: LocalEngine, tmp_path: 
     engine.start([
         attempt("at_1", member("mb_1", ("sh", "-c", "pwd"), working_directory=str(tmp_path))),
         attempt("at_2", member("mb_2", (str(tmp_path / "program"),))),
+        attempt("at_3", member("mb_3", ("python", "-V"), venv=str(tmp_path / "venv"))),
     ])  # fmt: skip
-    for name, path in (("mb_1", tmp_path), ("mb_2", tmp_path / "program")):
+    for name, path in (("mb_1", tmp_path), ("mb_2", tmp_path / "program"), ("mb_3", tmp_path / "venv")):
         seen = wait_ended(engine, name)
         assert (seen.failure, seen.failure_stage, seen.failure_text) == (
             "path-hidden", "environment", str(path),

@@ -94,6 +94,17 @@ def test_a_start_that_fails_says_at_which_stage(
     wait_free(engine, "at_1")
 
 
+def test_the_programs_of_a_python_environment_come_first(engine: LocalEngine, tmp_path: Path) -> None:
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python").symlink_to(sys.executable)
+    program = tmp_path / "venv/bin/id"
+    program.write_text("#!/bin/sh\necho mine $VIRTUAL_ENV")
+    program.chmod(0o755)
+    engine.start([attempt("at_1", member("mb_1", ("id",), venv=str(tmp_path / "venv")))])
+    assert wait_ended(engine, "mb_1").exit_code == 0
+    assert engine.logs("mb_1", 0, 999).data.decode() == f"mine {tmp_path}/venv\n"
+
+
 def test_a_file_without_an_interpreter_is_not_executable(engine: LocalEngine, tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text("just text")

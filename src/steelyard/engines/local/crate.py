@@ -18,6 +18,8 @@ from steelyard.engines.local.podman import Refusal
 
 _MARKS = ("STEELYARD_INSTALL", "STEELYARD_ATTEMPT", "STEELYARD_MEMBER")
 _STAGES = {"isolation-failed": "environment", "working-directory-missing": "environment"}
+#: The supervisor repeats KILL 20 times a second.
+_MOST_KILLS = 200
 #: Exit codes by which podman tells of a failure of its own; a program may use them, too.
 _OWN_CODES = (125, 126, 127)
 
@@ -37,6 +39,7 @@ class Crate:
         self._flags: list[str] = []
         self._image = ""
         self._name = ""
+        self._kills = 0
         self.pid = 0  # its first process
 
     def settle(self) -> Failure | None:
@@ -90,11 +93,17 @@ class Crate:
             confinement=None,
         )
 
-    def end_first(self) -> None:
-        """After TERM: the first process of a container gets none that it does not handle, so what would have
-        ended it anywhere else ends it here."""
-        if container.term_is_the_end(self.pid):
+    def told(self, number: int, outer: int | None) -> None:
+        """After all processes of the container were signalled. `outer`: podman, which waits for them.
+
+        The first process of a container gets no TERM that it does not handle, so what would have ended it
+        anywhere else ends it here. Podman, which ends with it, is ended only if it does not.
+        """
+        if number == signal.SIGTERM and container.term_is_the_end(self.pid):
             ending.kill(self.pid, signal.SIGKILL)
+        self._kills += number == signal.SIGKILL
+        if self._kills > _MOST_KILLS and outer is not None:
+            ending.kill(outer, signal.SIGKILL)
 
     def outside(self, pids: Iterable[int]) -> set[int]:
         """Those of these processes that are not in the container: podman and its helpers."""

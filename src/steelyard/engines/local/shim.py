@@ -181,7 +181,8 @@ class Shim:
         confinement = program.confinement
         if confinement is None:
             return None
-        path = enclosure.hidden(confinement, program.folder, command, self.member["requires"])
+        required = [*self.member["requires"], self.member.get("venv") or ""]
+        path = enclosure.hidden(confinement, program.folder, command, required)
         return None if path is None else Failure("environment", "path-hidden", path[:200])
 
     def _program(self, log: int) -> launch.Program:
@@ -341,8 +342,8 @@ class Shim:
             cgroups.kill(self.groups)
         for process in self._tree():
             ending.kill(process, number)
-        if number == signal.SIGTERM and self.crate is not None:
-            self.crate.end_first()
+        if self.crate is not None:
+            self.crate.told(number, self.child)
 
     # ---- notes
 
