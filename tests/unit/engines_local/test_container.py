@@ -47,19 +47,30 @@ def test_a_variable_that_a_file_of_lines_cannot_hold_is_named() -> None:
         container.env_lines({"A": "1", "B": "x\nLD_PRELOAD=/tmp/x"})
 
 
+SOURCE = "initializing source docker://r:5000/denied/x:1"
+
+
 @pytest.mark.parametrize(
     ("said", "code"),
-    [
-        ("Error: initializing source r/i: unauthorized: authentication required", "image-pull-denied"),
-        ("Error: requested access to the resource is denied", "image-pull-denied"),
-        ("Error: reading manifest 9 in r/i: manifest unknown", "image-not-found"),
-        ("Error: pinging container registry r: dial tcp: i/o timeout", "image-pull-failed"),
+    [  # as podman 4.3 says it
+        ("reading manifest 1 in r:5000/denied/x: unauthorized", "image-pull-denied"),
+        ("reading manifest 1 in r:5000/denied/x: denied", "image-pull-denied"),
+        ("unable to retrieve auth token: invalid username/password: unauthorized: no", "image-pull-denied"),
+        ("reading manifest 1 in r:5000/denied/x: manifest unknown", "image-not-found"),
+        ("reading manifest 1 in r:5000/denied/x: received unexpected HTTP status: 500 Internal Server Error",
+         "image-pull-failed"),
+        ('pinging container registry r:5000: Get "https://r:5000/v2/": dial tcp: lookup r: no such host',
+         "image-pull-failed"),
     ],
-)
+)  # fmt: skip
 def test_what_a_registry_answers_is_told_apart(said: str, code: str) -> None:
-    found = podman.refusal_of_pull(Answer(125, "", said))
-    assert found.code == code
-    assert found.text == said.removeprefix("Error: ")
+    found = podman.refusal_of_pull(Answer(125, "", f"Error: {SOURCE}: {said}\n"), "r:5000/denied/x:1")
+    assert (found.code, found.text) == (code, f"{SOURCE}: {said}")
+
+
+def test_of_a_long_complaint_the_end_is_kept() -> None:
+    text = Answer(125, "", f"Error: {'x' * 300}: unauthorized\n").why
+    assert (len(text), text[0], text[-14:]) == (200, "…", ": unauthorized")
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ _MOST = 1 << 20
 #: podman's own failure, as its manual has it.
 OWN_FAILURE = 125
 _DENIED = ("unauthorized", "denied", "authentication required", "403 (forbidden)")
-_UNKNOWN = ("manifest unknown", "name unknown", "not found", "repository name not known", "404")
+_UNKNOWN = ("manifest unknown", "name unknown", "not found", "repository name not known", "did not resolve")
+_LONGEST = 200
 
 
 class Answer(NamedTuple):
@@ -40,9 +41,10 @@ class Answer(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The last line of what it complained of."""
+        """The last line of what it complained of; its end, where that is long: there stands the cause."""
         lines = [line.strip() for line in self.error.splitlines() if line.strip()]
-        return (lines[-1] if lines else f"podman ended with {self.code}").removeprefix("Error: ")[:200]
+        text = (lines[-1] if lines else f"podman ended with {self.code}").removeprefix("Error: ")
+        return text if len(text) <= _LONGEST else "…" + text[1 - _LONGEST :]
 
 
 def find() -> str | None:
@@ -155,12 +157,16 @@ def read_image(text: str) -> Image | None:
 def pull(flags: Sequence[str], name: str, stopped: Callable[[], bool]) -> Refusal | None:
     """Fetches an image; None where it is here then. Raises OSError."""
     said = call(command(flags, "pull", "--quiet", name), PULL_SECONDS, stopped)
-    return None if said.code == 0 else refusal_of_pull(said)
+    return None if said.code == 0 else refusal_of_pull(said, name)
 
 
-def refusal_of_pull(said: Answer) -> Refusal:
-    """What a failed fetch means, by what the registry answered."""
-    text = said.error.lower()
+def refusal_of_pull(said: Answer, name: str) -> Refusal:
+    """What a failed fetch means, by what the registry answered. The image's name, which podman repeats, is
+    the submitter's word and says nothing."""
+    repository = name.partition("@")[0]
+    if ":" in repository.rpartition("/")[2]:
+        repository = repository.rpartition(":")[0]
+    text = said.error.replace(name, "").replace(repository, "").lower()
     if any(word in text for word in _DENIED):
         return Refusal("image-pull-denied", said.why)
     if any(word in text for word in _UNKNOWN):
