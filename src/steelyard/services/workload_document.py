@@ -58,9 +58,11 @@ _KEYS = frozenset(
         "evaluation",
     }
 )
-#: A reference as registries have it (the OCI distribution specification), or an image's id.
+#: A reference as registries have it (the OCI distribution specification), or an image's id; nothing else.
+_PART = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
 _IMAGE = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,400}(?:@sha256:[0-9a-f]{64})?"
+    rf"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
 _DEFAULT = WorkloadSpec("", "", WorkloadKind.BATCH, ())
 _PROBE = Probe()
@@ -181,7 +183,8 @@ def _surroundings(r: DocumentReader) -> dict[str, Any]:
         if runtime is not belongs and said is not None:
             raise InvalidError("field-invalid", path=r.at(key), expected=f"runtime: {belongs.value}")
     if image is not None and not _IMAGE.fullmatch(image):
-        raise InvalidError("field-invalid", path=r.at("image"), expected="NAME[:TAG][@sha256:DIGEST]")
+        expected = "[REGISTRY/]NAME[:TAG][@sha256:DIGEST]"
+        raise InvalidError("field-invalid", path=r.at("image"), expected=expected)
     pure = PurePosixPath(venv or "/venv")
     if not pure.is_absolute() or ".." in pure.parts or ":" in str(pure):
         raise InvalidError("field-invalid", path=r.at("venv"), expected="an absolute folder")

@@ -68,6 +68,18 @@ def test_what_a_registry_answers_is_told_apart(said: str, code: str) -> None:
     assert (found.code, found.text) == (code, f"{SOURCE}: {said}")
 
 
+@pytest.mark.parametrize("name", ["x", "team/x:1", "oci-archive:x.tar", "dir:x/y.z"])
+def test_only_a_registry_is_fetched_from(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    said: list[list[str]] = []
+    monkeypatch.setattr(podman, "call", lambda words, *_: said.append(words) or Answer(0, "", ""))
+    podman.pull((), name, lambda: False)
+    assert all(words[-1].startswith("docker://") for words in said)
+    said.clear()
+    assert podman.pull((), "r.example/x:1", lambda: False) is None
+    assert podman.pull((), f"r.example:5000/x:1@{DIGEST}", lambda: False) is None
+    assert [words[-1] for words in said] == ["docker://r.example/x:1", f"docker://r.example:5000/x@{DIGEST}"]
+
+
 def test_of_a_long_complaint_the_end_is_kept() -> None:
     text = Answer(125, "", f"Error: {'x' * 300}: unauthorized\n").why
     assert (len(text), text[0], text[-14:]) == (200, "…", ": unauthorized")
@@ -178,6 +190,8 @@ def role(**fields: Any) -> Role:
 def test_the_runtime_follows_from_what_is_named() -> None:
     plain = role()
     assert (plain.runtime, plain.pull) == (Runtime.HOST, PullPolicy.NEVER)
+    for image in ("a" * 64, "localhost/x-y__z:1.2-rc", "R.example:5000/x.y/z", f"r.example/x:1@{DIGEST}"):
+        assert role(image=image).image == image
     assert role(image="i:1") == replace(plain, runtime=Runtime.CONTAINER, image="i:1")
     assert role(venv="/v") == replace(plain, runtime=Runtime.VENV, venv="/v")
     assert role(image=f"i@{DIGEST}", runtime="container", pull="missing").pull is PullPolicy.MISSING
@@ -193,6 +207,10 @@ def test_the_runtime_follows_from_what_is_named() -> None:
         ({"image": "i:1", "venv": "/v"}, "venv"),
         ({"image": "--privileged"}, "image"),
         ({"image": "i 1"}, "image"),
+        ({"image": "dir:/etc"}, "image"),
+        ({"image": "docker-archive:/root/x.tar"}, "image"),
+        ({"image": "docker://r.example/x"}, "image"),
+        ({"image": "r.example/../x"}, "image"),
         ({"image": "i@sha256:12"}, "image"),
         ({"venv": "v"}, "venv"),
         ({"venv": "/v/../x"}, "venv"),

@@ -155,18 +155,29 @@ def read_image(text: str) -> Image | None:
 
 
 def pull(flags: Sequence[str], name: str, stopped: Callable[[], bool]) -> Refusal | None:
-    """Fetches an image; None where it is here then. Raises OSError."""
-    said = call(command(flags, "pull", "--quiet", name), PULL_SECONDS, stopped)
+    """Fetches an image from the registry that it names; None where it is here then. Raises OSError.
+
+    Podman would read a file of the machine for `dir:…` or `oci-archive:…`, so it is told what this is.
+    """
+    registry = name.partition("/")[0] if "/" in name else ""
+    if "." not in registry and ":" not in registry and registry != "localhost":
+        return Refusal("image-not-found", f"{name[:120]}: names no registry to fetch it from")
+    _, at, digest = name.partition("@")
+    source = f"docker://{_repository(name)}@{digest}" if at else f"docker://{name}"  # not a tag and a digest
+    said = call(command(flags, "pull", "--quiet", source), PULL_SECONDS, stopped)
     return None if said.code == 0 else refusal_of_pull(said, name)
+
+
+def _repository(name: str) -> str:
+    """An image's name without tag and digest."""
+    bare = name.partition("@")[0]
+    return bare.rpartition(":")[0] if ":" in bare.rpartition("/")[2] else bare
 
 
 def refusal_of_pull(said: Answer, name: str) -> Refusal:
     """What a failed fetch means, by what the registry answered. The image's name, which podman repeats, is
     the submitter's word and says nothing."""
-    repository = name.partition("@")[0]
-    if ":" in repository.rpartition("/")[2]:
-        repository = repository.rpartition(":")[0]
-    text = said.error.replace(name, "").replace(repository, "").lower()
+    text = said.error.replace(name, "").replace(_repository(name), "").lower()
     if any(word in text for word in _DENIED):
         return Refusal("image-pull-denied", said.why)
     if any(word in text for word in _UNKNOWN):
