@@ -139,6 +139,17 @@ def test_a_handler_of_term_is_given_its_time(engine: LocalEngine, image: str) ->
     assert b"bye\n" in engine.logs("mb_polite", 0, 99).data
 
 
+def test_what_is_stopped_before_it_runs_leaves_no_container(engine: LocalEngine, image: str) -> None:
+    engine.start([boxed(f"early{number}", "sleep 600", image, grace=0) for number in range(3)])
+    engine.stop(["at_early0"], 0)
+    wait_for(engine, "mb_early1", lambda seen: seen.sub_stage in ("image", "running"), SECONDS)
+    engine.stop(["at_early1", "at_early2"], 0)
+    for number in range(3):
+        seen = wait_ended(engine, f"mb_early{number}", SECONDS)
+        assert (seen.stop_requested, seen.failure) == (True, None)
+        wait_free(engine, f"at_early{number}", SECONDS)
+
+
 @pytest.mark.requirement("F2")
 def test_an_image_that_is_not_there_is_not_fetched_unasked(engine: LocalEngine, image: str) -> None:
     seen, _ = run(engine, boxed("absent", "true", "localhost/steelyard-none:1"))

@@ -172,6 +172,12 @@ def test_a_call_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch, tm
     assert podman.call(["podman"], stopped=lambda: True).code is None
 
 
+def test_a_podman_that_does_not_answer_says_nothing_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(podman, "call", lambda *_: Answer(None, "", ""))
+    with pytest.raises(BlockingIOError, match="does not answer"):
+        container.bring_up((), BOX, ())
+
+
 def test_a_member_with_an_image_is_in_a_container_whatever_the_rest_runs_in() -> None:
     attempt = {"isolation": {"mode": NONE, "network": HOST, "shared": []}}
     member = {"image": "i:1", "port": None, "devices": [{"class": "gpu"}]}

@@ -12,6 +12,7 @@ after the member removes what is there of that name. Standard library only: the 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -180,12 +181,16 @@ def make(layout: Layout, flags: Sequence[str], member: str, box: Box, groups: Se
     return bring_up(flags, box, groups)
 
 
-def bring_up(flags: Sequence[str], box: Box, groups: Sequence[str]) -> int | Refusal:
-    """`create` and `init`."""
+def bring_up(
+    flags: Sequence[str], box: Box, groups: Sequence[str], seconds: float = podman.CALL_SECONDS
+) -> int | Refusal:
+    """`create` and `init`. Raises OSError, as where podman does not answer in so many seconds each."""
     with suppress(FileNotFoundError):
         os.unlink(box.pid_file)
     for words in (create_words(box), ["init", box.name]):
-        said = podman.call(podman.command(flags, *words))
+        said = podman.call(podman.command(flags, *words), seconds)
+        if said.code is None:
+            raise OSError(errno.EAGAIN, f"podman {words[0]} does not answer")
         if said.code != 0:
             return refusal_of_making(said)
     with open(box.pid_file, encoding="ascii") as file:

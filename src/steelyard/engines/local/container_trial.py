@@ -7,6 +7,7 @@ Standard library only: the runner imports this.
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 
@@ -17,6 +18,8 @@ from steelyard.engines.local.isolation import PRIVATE
 from steelyard.engines.local.paths import Layout
 from steelyard.engines.local.podman import Refusal
 
+#: The runner waits for it, and who asks the runner waits, too.
+_SECONDS = 20.0
 _RUNTIMES = ("crun", "runc")
 _PLACES = ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
@@ -61,11 +64,14 @@ def _try(layout: Layout, flags: tuple[str, ...], user: int | None) -> str | None
         rootfs=True,
     )
     try:
-        made = bring_up(flags, box, ())
+        made = bring_up(flags, box, (), _SECONDS)
         if isinstance(made, Refusal):
             return made.text
-        said = podman.call(podman.command(flags, "start", "--attach", "--sig-proxy=false", box.name))
+        words = podman.command(flags, "start", "--attach", "--sig-proxy=false", box.name)
+        said = podman.call(words, _SECONDS)
+        if said.code is None:
+            raise OSError(errno.EAGAIN, "podman start does not answer")
         return None if said.code == 0 else said.why
     finally:
-        podman.call(podman.command(flags, "rm", "--force", "--ignore", "--time=0", box.name))
+        podman.call(podman.command(flags, "rm", "--force", "--ignore", "--time=0", box.name), _SECONDS)
         remove_tree(folder)
