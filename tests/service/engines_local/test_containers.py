@@ -150,7 +150,7 @@ def test_what_is_stopped_before_it_runs_leaves_no_container(engine: LocalEngine,
         wait_free(engine, f"at_early{number}", SECONDS)
 
 
-@pytest.mark.requirement("F2")
+@pytest.mark.requirement("F1")
 def test_an_image_that_is_not_there_is_not_fetched_unasked(engine: LocalEngine, image: str) -> None:
     seen, _ = run(engine, boxed("absent", "true", "localhost/steelyard-none:1"))
     assert (seen.failure_stage, seen.failure, seen.started_at) == ("image", "image-not-found", None)
@@ -163,7 +163,7 @@ def test_a_digest_is_the_images_or_it_does_not_start(engine: LocalEngine, image:
     assert (seen.failure_stage, seen.failure) == ("image", "image-digest-mismatch")
 
 
-@pytest.mark.requirement("F5")
+@pytest.mark.requirement("F2")
 def test_an_image_for_other_devices_does_not_start(engine: LocalEngine, image: str) -> None:
     name = image.replace(":1", "-npu:1")
     gpu = DeviceBinding("gpu-0", DeviceClass.GPU, "nvidia", "model", 1000, 1024)
