@@ -222,6 +222,22 @@ def test_a_container_whose_supervisor_was_killed_is_removed(
     assert "steelyard-mb_orphan" not in names.stdout.split()
 
 
+def test_what_it_goes_on_from_is_there_and_no_folder_that_a_submitter_names(
+    engine: LocalEngine, folder: Path, image: str
+) -> None:
+    run(engine, boxed("first", "echo 41 > step", image))
+    script = "cat $STEELYARD_RESUME_DIR/step; echo > $STEELYARD_RESUME_DIR/new"
+    seen, said = run(engine, boxed("second", script, image, resume_from="at_first"))
+    assert said.startswith("41\n")
+    assert "Read-only file system" in said
+    (folder / "shown").mkdir(mode=0o755)
+    (folder / "shown/file").touch(0o644)
+    env = (("STEELYARD_RESUME_DIR", str(folder / "shown")),)
+    seen, said = run(engine, boxed("liar", "cat $STEELYARD_RESUME_DIR/file", image, env=env))
+    assert seen.exit_code == 1
+    assert "No such file" in said
+
+
 def test_a_container_outlives_the_runner(engine: LocalEngine, folder: Path, image: str) -> None:
     engine.start([boxed("stays", "echo up; while ! test -e go; do sleep 0.1; done; exit 5", image)])
     wait_for(engine, "mb_stays", lambda _: b"up" in engine.logs("mb_stays", 0, 99).data, SECONDS)

@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from steelyard.engines.local import cgroups, enclosure, podman, procfs
-from steelyard.engines.local.files import read_json, write_json
+from steelyard.engines.local.files import is_real_folder, read_json, write_json
 from steelyard.engines.local.isolation import HOST, PRIVATE, wished
 from steelyard.engines.local.journal import log
 from steelyard.engines.local.paths import Layout
@@ -66,10 +66,12 @@ class Box(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What a member is given where it runs: its environment, where it starts, its limits."""
+    """What a member is given where it runs: its environment, where it starts, the work folder that it goes on
+    from, its limits."""
 
     env: Mapping[str, str]
     folder: str
+    resume: str | None
     files_limit: tuple[int, int]
     data_limit: int | None
 
@@ -268,7 +270,10 @@ def box_of(
     work = layout.member_work(attempt["attempt"], name)
     temporary = os.path.join(work, "tmp")
     _, network, shared = wished(attempt)
-    readable = [path for path in (*shared, given.env.get("STEELYARD_RESUME_DIR", "")) if os.path.isdir(path)]
+    if not (is_real_folder(work) and is_real_folder(temporary)):  # podman would follow a link as root
+        raise OSError(errno.ELOOP, "the work folder is a link")
+    resume = () if given.resume is None else (given.resume,)
+    readable = [path for path in (*shared, *resume) if os.path.isdir(path)]
     mounts = [(work, work, False), (temporary, "/tmp", False), (temporary, "/var/tmp", False)]
     marks = [(label, str(attempt[key])) for key, label in LABELS.items()]
     files = [str(path) for device in member.get("devices") or () for path in device.get("files", ())]

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from steelyard.engines.local import container, ending, launch, podman
+from steelyard.engines.local import container, ending, environment, launch, podman
 from steelyard.engines.local.environment import Failure
 from steelyard.engines.local.paths import Layout
 from steelyard.engines.local.podman import Refusal
@@ -64,7 +64,8 @@ class Crate:
         command = self._member["command"]
         if not command or not command[0]:  # podman would run what the image has
             return Failure("launch", "command-not-found", "")
-        given = container.Given(program.env, program.folder, program.files_limit, program.data_limit)
+        resume = environment.resume_folder(self._layout, self._attempt, self._member)
+        given = container.Given(program.env, program.folder, resume, program.files_limit, program.data_limit)
         try:
             box = container.box_of(self._layout, self._attempt, self._member, self._image, given)
             made = container.make(self._layout, self._flags, self._member["member"], box, self._groups)

@@ -81,13 +81,13 @@ def compose(layout: Layout, attempt: dict[str, Any], member: dict[str, Any]) -> 
     )
     if member["port"] is not None:
         env["STEELYARD_PORT"] = str(member["port"])
-    resume = _resume_folder(layout, attempt, member)
+    resume = resume_folder(layout, attempt, member)
     if resume is not None:
         env["STEELYARD_RESUME_DIR"] = resume
     return env
 
 
-def _resume_folder(layout: Layout, attempt: dict[str, Any], member: dict[str, Any]) -> str | None:
+def resume_folder(layout: Layout, attempt: dict[str, Any], member: dict[str, Any]) -> str | None:
     """The work folder of the same role and index in the attempt that this one goes on from."""
     before = attempt["resume_from"]
     if before is None:
