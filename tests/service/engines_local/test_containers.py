@@ -142,7 +142,7 @@ def test_a_handler_of_term_is_given_its_time(engine: LocalEngine, image: str) ->
 def test_what_is_stopped_before_it_runs_leaves_no_container(engine: LocalEngine, image: str) -> None:
     engine.start([boxed(f"early{number}", "sleep 600", image, grace=0) for number in range(3)])
     engine.stop(["at_early0"], 0)
-    wait_for(engine, "mb_early1", lambda seen: seen.sub_stage in ("image", "running"), SECONDS)
+    wait_for(engine, "mb_early1", lambda seen: seen.sub_stage == "image" or bool(seen.started_at), SECONDS)
     engine.stop(["at_early1", "at_early2"], 0)
     for number in range(3):
         seen = wait_ended(engine, f"mb_early{number}", SECONDS)

@@ -151,6 +151,16 @@ def test_an_image_is_fetched_only_where_the_role_says_so(monkeypatch: pytest.Mon
     assert fetched == ["i:1"]
 
 
+def test_a_digest_that_its_registry_does_not_know_either_is_another_than_that_of_the_name_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(podman, "look", lambda _flags, name: None if "@" in name else IMAGE)
+    monkeypatch.setattr(podman, "pull", lambda *_: Refusal("image-not-found", "manifest unknown"))
+    found = container.settle_image((), {"image": f"i:1@{DIGEST}", "pull": "missing"}, lambda: False)
+    assert isinstance(found, Refusal)
+    assert found.code == "image-digest-mismatch"
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '[{"Id": 1, "Config": 3}]', "null"])
 def test_an_answer_that_is_none_is_not_taken_for_an_image(text: str) -> None:
     assert podman.read_image(text) is None

@@ -128,18 +128,15 @@ def settle_image(
     if not bare or name.startswith("-"):
         return Refusal("image-not-found", name[:200])
     found = podman.look(flags, name)
-    if found is None and at:
-        other = podman.look(flags, bare)
-        if isinstance(other, podman.Image):
-            found = other if digest in other.digests else None
-            if found is None and member.get("pull") != MISSING:
-                here = f"{digest}; here: {', '.join(other.digests)}"
-                return Refusal("image-digest-mismatch", here[:200])
+    here = podman.look(flags, bare) if found is None and at else None
+    if isinstance(here, podman.Image) and digest in here.digests:
+        found = here
     if found is None and member.get("pull") == MISSING:
-        failed = podman.pull(flags, name, stopped)
-        found = failed or podman.look(flags, name)
+        found = podman.pull(flags, name, stopped) or podman.look(flags, name)
     if found is None:
-        return Refusal("image-not-found", name[:200])
+        found = Refusal("image-not-found", name[:200])
+    if isinstance(found, Refusal) and found.code == "image-not-found" and isinstance(here, podman.Image):
+        return Refusal("image-digest-mismatch", f"{digest}; here: {', '.join(here.digests)}"[:200])
     if isinstance(found, podman.Image) and at and digest not in found.digests:
         return Refusal("image-digest-mismatch", name[:200])
     return found if isinstance(found, Refusal) else mismatch(found, member) or found
