@@ -14,16 +14,19 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from steelyard.engines.local import kerneltables
 from steelyard.engines.local.files import measure, read_json, remove_tree, write_json
 from steelyard.engines.local.paths import Layout, is_id
+from steelyard.engines.local.walking import Walk
 
 ARTIFACTS = "artifacts"
 MOST_FILES = 10_000
+#: Bytes that a member's results may have in holes; files beyond are not listed.
+MOST_HOLES = 16 << 30
 _CHUNK = 1 << 20
 _NICE = 19
 #: A removed folder is noted in this file; it is begun anew when it is longer.
@@ -115,64 +118,64 @@ def has_results(layout: Layout, one: Finished) -> bool:
 
 def archive(layout: Layout, one: Finished) -> None:
     """Writes the manifest of a member's results. Raises OSError."""
-    work = layout.member_work(one.attempt, one.member)
+    walk = Walk(layout.member_work(one.attempt, one.member))
+    known: dict[tuple[int, int], str] = {}
     files: list[dict[str, Any]] = []
     seen: set[str] = set()
+    holes = 0
     for top in dict.fromkeys((ARTIFACTS, *one.declared)):
-        for path, folder, name in _files(work, top):
+        for path, folder, name in walk.files(top):
             if path in seen or len(files) >= MOST_FILES:
                 continue
             seen.add(path)
-            found = _entry(path, folder, name)
+            holes += _hole(folder, name)
+            if holes > MOST_HOLES:
+                walk.whole = False
+                continue
+            found = _entry(path, folder, name, known)
             if found is not None:
                 files.append(found)
-    note = {"v": 1, "at": time.time_ns() // 1000, "complete": len(files) < MOST_FILES, "files": files}
+    complete = walk.whole and len(files) < MOST_FILES
+    note = {"v": 1, "at": time.time_ns() // 1000, "complete": complete, "files": files}
     write_json(manifest_path(layout, one.attempt, one.member), note)
 
 
-def _files(work: str, top: str) -> Iterator[tuple[str, int, str]]:
-    """(path below the work folder, descriptor of its folder, name) of every plain file at or below `top`."""
-    if os.path.isabs(top) or ".." in top.split("/"):
-        return
-    work_fd = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _hole(folder: int, name: str) -> int:
+    """How much of a file's size is nowhere on the disk: it costs nothing to make, and time to read."""
     try:
-        above, _, name = top.rstrip("/").rpartition("/")
-        if not above and _is_file(name, work_fd):
-            yield name, work_fd, name
-            return
-        for folder, _, names, fd in os.fwalk(top, dir_fd=work_fd, follow_symlinks=False):
-            for inner in sorted(names):
-                yield os.path.join(folder, inner), fd, inner
-    finally:
-        os.close(work_fd)
-
-
-def _is_file(name: str, folder: int) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
-        return False
+        return 0
+    return max(0, status.st_size - status.st_blocks * 512) if stat.S_ISREG(status.st_mode) else 0
 
 
-def _entry(path: str, folder: int, name: str) -> dict[str, Any] | None:
-    """A plain file's path, size and digest; None for anything else, or what can't be read."""
+def _entry(path: str, folder: int, name: str, known: dict[tuple[int, int], str]) -> dict[str, Any] | None:
+    """A plain file's path, size and digest; None for anything else, or what can't be read. `known`: digests
+    of files with several names, by device and inode: each is read once."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return None
     digest, size = hashlib.sha256(), 0
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             return None
-        while chunk := os.read(fd, _CHUNK):
+        which, text = (status.st_dev, status.st_ino), None
+        if status.st_nlink > 1 and which in known:
+            size, text = status.st_size, known[which]
+        while text is None and (chunk := os.read(fd, _CHUNK)):
             digest.update(chunk)
             size += len(chunk)
+        text = text or digest.hexdigest()
+        if status.st_nlink > 1:
+            known[which] = text
     except OSError:
         return None
     finally:
         os.close(fd)
     shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return {"path": shown, "bytes": size, "sha256": digest.hexdigest()}
+    return {"path": shown, "bytes": size, "sha256": text}
 
 
 # ---- old folders
@@ -181,9 +184,12 @@ def _entry(path: str, folder: int, name: str) -> dict[str, Any] | None:
 def remove_old(layout: Layout, live: Collection[str], work: int | None, artifacts: int | None) -> None:
     """Removes what is older (µs UTC); an attempt in `live` or with a claim stays whole, and so does what has
     something mounted in it. Each removal is noted with how many files and bytes it was."""
+    names: list[str] = []
     with suppress(OSError):
-        for attempt in sorted(os.listdir(layout.work)):
-            if is_id(attempt) and attempt not in live and not os.path.lexists(layout.claim(attempt)):
+        names = sorted(os.listdir(layout.work))
+    for attempt in names:
+        if is_id(attempt) and attempt not in live and not os.path.lexists(layout.claim(attempt)):
+            with suppress(OSError):  # one that can't be removed keeps no other
                 _remove_old(layout, attempt, work, artifacts)
 
 

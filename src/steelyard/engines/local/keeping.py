@@ -10,6 +10,7 @@ from steelyard.engines.local import archive
 from steelyard.engines.local.files import read_beneath
 from steelyard.engines.local.link import Link
 from steelyard.engines.local.paths import Layout, is_id
+from steelyard.engines.local.walking import Walk
 from steelyard.engines.port import Artifact, Artifacts, EngineUnavailable
 from steelyard.model.units import HOUR
 
@@ -63,12 +64,11 @@ class Keeping:
 
     def _unlisted(self, work: str) -> list[Artifact]:
         found: list[Artifact] = []
-        top = os.path.join(work, archive.ARTIFACTS)
-        for folder, _, names in os.walk(top, followlinks=False):
-            for name in sorted(names):
+        with suppress(OSError):
+            for path, folder, name in Walk(work).files(archive.ARTIFACTS):
                 if len(found) >= _MOST_LISTED:
                     return found
-                path = os.path.join(folder, name)
                 with suppress(OSError):
-                    found.append(Artifact(os.path.relpath(path, work), os.lstat(path).st_size, None, True))
+                    size = os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
+                    found.append(Artifact(path, size, None, True))
         return found

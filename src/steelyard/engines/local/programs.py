@@ -6,10 +6,12 @@ Formats: elf(5) (header, PT_INTERP), the kernel's `#!` lines, and glibc's /etc/l
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 #: uname's machine → (ELF class, e_machine) of what the kernel runs: elf.h.
 _MACHINES = {
@@ -35,9 +37,19 @@ class Elf(NamedTuple):
     loader: str | None
 
 
+def open_plain(path: str) -> BinaryIO:
+    """A plain file, for reading; a named pipe, which would be waited for, is an error. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a plain file", path)
+    return os.fdopen(fd, "rb")
+
+
 def read_elf(path: str) -> Elf | None:
-    """The header of an ELF file, None of anything else. Raises OSError."""
-    with open(path, "rb") as file:
+    """The header of an ELF file, None of anything else. Raises OSError, and ValueError for a header that
+    points nowhere."""
+    with open_plain(path) as file:
         head = file.read(64)
         if len(head) < 52 or head[:4] != b"\x7fELF" or head[4] not in (1, 2) or head[5] not in (1, 2):
             return None
@@ -73,7 +85,7 @@ def problem(path: str, machine: str | None = None) -> tuple[str, str] | None:
     """
     for _ in range(_MAX_DEPTH):
         try:
-            with open(path, "rb") as file:
+            with open_plain(path) as file:
                 head = file.read(256)
             if not head.startswith(b"#!"):
                 return _elf_problem(path, machine or os.uname().machine)
@@ -92,7 +104,7 @@ def problem(path: str, machine: str | None = None) -> tuple[str, str] | None:
 def script_interpreter(path: str) -> list[str]:
     """The words of a script's first line, empty where it is no script."""
     try:
-        with open(path, "rb") as file:
+        with open_plain(path) as file:
             head = file.read(256)
     except OSError:
         return []
@@ -131,7 +143,7 @@ def find_library(soname: str, search: str = "", root: str = "") -> str | None:
     for place in places:
         try:
             found = read_elf(place)
-        except (OSError, struct.error):
+        except (OSError, ValueError, struct.error):
             continue
         if found is not None and (able is None or (found.bits, found.machine) == able[0]):
             return place

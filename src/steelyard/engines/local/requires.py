@@ -24,7 +24,10 @@ _LIBRARY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}\.so(?:\.[0-9]{1,9}){0
 _CLASSES = ("gpu", "npu")
 _VERSION = r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,5}(?:(?:a|b|rc|\.dev|\.post)[0-9]{1,9})?"
 _BOUND = re.compile(rf"(>=|<=|==|!=|~=|>|<)\s*({_VERSION})")
-_RELEASE = re.compile(r"v?(?:[0-9]+!)?([0-9]+(?:\.[0-9]+)*)(?:[.-]?(a|b|rc|dev|post)([0-9]*))?")
+#: Numbers are bounded: what is installed may say anything of itself.
+_RELEASE = re.compile(
+    r"v?(?:[0-9]+!)?([0-9]{1,18}(?:\.[0-9]{1,18}){0,20})(?![0-9])(?:[.-]?(a|b|rc|dev|post)([0-9]{0,18}))?"
+)
 _ORDER = {"dev": 0, "a": 1, "b": 2, "rc": 3, "": 4, "post": 5}
 #: Python modules and libraries that speak to devices of one class only: requiring one says which.
 _SPEAKS = (
