@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -35,6 +36,11 @@ FORMAT = "steelyard-backup"
 _PATH = re.compile(r"rows/[a-z_]{1,60}\.jsonl|files/log\.key|files/simulated/[a-z0-9][a-z0-9.-]{0,70}\.jsonl")
 _PIECE = 1 << 20
 _MOST_MANIFEST = 16 << 20
+_MOST_ENVELOPE = 2 * _MOST_MANIFEST  # the manifest as base64, and a signature
+_MOST_KEY = 64 << 10
+_MOST_LINE = 64 << 20  # one row
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 1
 _GROUP = 4096
 
 
@@ -109,15 +115,19 @@ def open_backup(path: Path) -> Iterator[zipfile.ZipFile]:
     with archive:
         try:
             yield archive
-        except (zipfile.BadZipFile, EOFError, KeyError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, EOFError, KeyError, NotImplementedError, zlib.error) as error:
             raise InvalidError("backup-malformed", path=str(error)[:200]) from None
 
 
 def read_manifest(archive: zipfile.ZipFile) -> Manifest:
     """What the file says it is; every name in it is one of ours, and nothing else is in the file."""
-    info = archive.getinfo(MANIFEST) if MANIFEST in archive.namelist() else _malformed(MANIFEST)
-    if info.file_size > _MOST_MANIFEST:
+    if MANIFEST not in archive.namelist():
         _malformed(MANIFEST)
+    most = {MANIFEST: _MOST_MANIFEST, ENVELOPE: _MOST_ENVELOPE, KEY_PATH: _MOST_KEY}
+    for info in archive.infolist():  # those that are read whole, before any is
+        readable = info.compress_type in _METHODS and not info.flag_bits & _ENCRYPTED
+        if not readable or info.file_size > most.get(info.filename, info.file_size):
+            _malformed(info.filename)
     try:
         found = msgspec.json.decode(archive.read(MANIFEST), type=Manifest)
     except msgspec.MsgspecError:
@@ -133,9 +143,12 @@ def read_manifest(archive: zipfile.ZipFile) -> Manifest:
 
 
 def lines(archive: zipfile.ZipFile, path: str) -> Iterator[bytes]:
-    """The lines of a file."""
+    """The lines of a file. Raises InvalidError `backup-malformed` for one that no row is as long as."""
     with archive.open(path) as file:
-        yield from file
+        while line := file.readline(_MOST_LINE):
+            if len(line) == _MOST_LINE:
+                _malformed(path)
+            yield line
 
 
 def verify(archive: zipfile.ZipFile, key: str | None = None) -> Verified:
@@ -183,8 +196,8 @@ def _check_log(archive: zipfile.ZipFile, manifest: Manifest) -> None:
     """The leaves hash to what they carry, and all of them to the root in the manifest."""
     frontier, hashes = Frontier(), list[bytes]()
     for expected, row in enumerate(rows_of(archive, manifest, "leaf")):
-        digest = sha256(b"\x00" + base64.b64decode(row["body"])).digest()
-        if row["seq"] != expected or base64.b64decode(row["hash"]) != digest:
+        digest = sha256(b"\x00" + _bytes(row["body"], expected)).digest()
+        if row["seq"] != expected or _bytes(row["hash"], expected) != digest:
             raise InvalidError("backup-log-differs", seq=expected)
         hashes.append(digest)
         if len(hashes) == _GROUP:
@@ -192,6 +205,13 @@ def _check_log(archive: zipfile.ZipFile, manifest: Manifest) -> None:
     frontier = frontier.extend(hashes)
     if (frontier.size, frontier.root().hex()) != (manifest.log.size, manifest.log.root):
         raise InvalidError("backup-log-differs", seq=frontier.size)
+
+
+def _bytes(text: object, seq: int) -> bytes:
+    try:
+        return base64.b64decode(text if isinstance(text, str) else "?", validate=True)
+    except ValueError:
+        raise InvalidError("backup-log-differs", seq=seq) from None
 
 
 def _check_signature(archive: zipfile.ZipFile, manifest: Manifest) -> str | None:
