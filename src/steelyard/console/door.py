@@ -41,7 +41,8 @@ class Door:
         path = scope["path"]
         if _API.fullmatch(path):
             return False
-        return path.split("/")[1] in self._own or "text/html" in Headers(scope=scope).get("accept", "")
+        first = path.lstrip("/").partition("/")[0]
+        return first in self._own or "text/html" in Headers(scope=scope).get("accept", "")
 
 
 def _with_session(scope: Scope) -> Scope:

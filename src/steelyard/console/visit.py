@@ -61,8 +61,9 @@ class Visit:
 
     @property
     def path(self) -> str:
-        """The address without its query."""
-        return self.request.url.path
+        """The address without its query. It begins with one slash: with two, a link to it would lead to the
+        host that comes after them."""
+        return "/" + self.request.url.path.lstrip("/\\")
 
     @property
     def place(self) -> str:

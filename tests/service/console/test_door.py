@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from starlette.types import Message
+
 from tests.support.console import ConsoleHouse
 
 
@@ -54,3 +58,33 @@ def test_a_form_that_is_too_large_or_none_is_turned_away_before_it_is_read(house
     many = "&".join(f"a{number}=1" for number in range(500))
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert client.post("/submit", content=many, headers=form).status_code == 400
+
+
+def test_a_page_of_an_address_with_two_slashes_leads_to_no_other_host(house: ConsoleHouse) -> None:
+    for browser in (house.as_(None), house.as_("admin")):
+        address = "http://testserver//elsewhere.example/x"
+        page = browser.client.get(address, headers={"Accept": "text/html"}).text
+        assert "elsewhere.example" in page
+        assert '"//' not in page
+
+
+def test_an_address_that_is_no_path_is_answered(house: ConsoleHouse) -> None:
+    sent: list[str] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(str(message.get("status", "")))
+
+    scope = {
+        "type": "http", "method": "OPTIONS", "path": "*", "raw_path": b"*", "query_string": b"",
+        "headers": [], "http_version": "1.1", "scheme": "http", "server": ("testserver", 80), "client": ("testclient", 1),
+        "root_path": "",
+    }  # fmt: skip
+
+    async def ask() -> None:
+        await house.as_(None).client.app(scope, receive, send)
+
+    asyncio.run(ask())
+    assert sent[0].startswith("4")
