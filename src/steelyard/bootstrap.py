@@ -25,6 +25,7 @@ import uvicorn
 from steelyard.api.app import create_app
 from steelyard.api.audit import WHOLE_HOUSE
 from steelyard.api.context import Services
+from steelyard.client.requests import DEFAULT_URL
 from steelyard.console.app import create_console, first_parts
 from steelyard.console.context import Console
 from steelyard.console.door import Door
@@ -376,12 +377,15 @@ def run_http(house: House, listener: socket.socket) -> None:
 def _say_welcome(house: House, host: str, port: int, lang: str) -> None:
     password = first_start(house.store)
     shown = f"[{host}]" if ":" in host else host
-    print(text("server-listening", {"url": f"http://{shown}:{port}"}, lang), flush=True)
+    url = f"http://{shown}:{port}"
+    print(text("server-listening", {"url": url}, lang), flush=True)
     if password is None:
         return
     path = house.folder / PASSWORD_FILE
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w") as out:
         out.write(f"{password}\n{text('first-password-file', {}, lang)}\n")
-    print(text("first-start", {"user": "admin", "password": password, "path": str(path)}, lang), flush=True)
+    away = url if url != DEFAULT_URL else None
+    params = {"user": "admin", "password": password, "path": str(path), "url": away}
+    print(text("first-start", params, lang), flush=True)
     sys.stdout.flush()

@@ -70,7 +70,7 @@ def usage(error: Exception, name: str, lang: str) -> int:
     params: dict[str, Any] = {
         "option": getattr(error, "option_name", None),
         "parameter": _hint(parameter),
-        "expected": metavar(parameter) if parameter is not None else None,
+        "expected": _expected(parameter),
         "possible": ", ".join(getattr(error, "possibilities", None) or ()) or None,
         "detail": getattr(error, "message", str(error)),
     }
@@ -93,6 +93,12 @@ def usage_error(code: str, name: str, lang: str, /, **params: object) -> int:
     more = f"steelyard {name} --help" if name else "steelyard --help"
     sys.stderr.write(locale.text("cli.wrong.see", {"command": more}, lang) + "\n")
     return USAGE
+
+
+def _expected(parameter: Any) -> str | None:
+    """The form of a value, where it says more than the name; None otherwise."""
+    form = metavar(parameter) if parameter is not None else None
+    return None if form == _hint(parameter) else form
 
 
 def _hint(parameter: Any) -> str | None:

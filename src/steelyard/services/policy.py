@@ -11,6 +11,7 @@ from steelyard.model.organisation import Scope
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Limit, Policy, Route, TreeNode
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.workloads import WorkloadKind
+from steelyard.scheduling.barriers import WAKE_TREE
 from steelyard.scheduling.quota import QuotaTree, with_unbounded_root
 from steelyard.services.cached import Cached
 from steelyard.services.derived import ORG_VERSION, POLICY_VERSION, edge_of, limits_of
@@ -185,7 +186,7 @@ def route(
         matching = tuple(found for found in matching if found.queue == asked_queue)
     if not matching or matching[0].queue not in routing.queues:
         queue = asked_queue if asked_queue is not None else matching[0].queue
-        raise _refused(ReasonCode.NO_QUEUE, project, queue=queue)
+        raise _refused(ReasonCode.NO_QUEUE, queue, "queue", queue=queue)
     first = matching[0]
     same_queue = {found.priority_class for found in matching if found.queue == first.queue}
     return first.queue, *_priority(routing, first, same_queue, project, asked_class)
@@ -203,14 +204,14 @@ def _priority(
     return asked, known[asked]
 
 
-def _refused(code: ReasonCode, project: str, **params: str | None) -> RefusedError:
+def _refused(code: ReasonCode, owner: str, scope: str = "project", **params: str | None) -> RefusedError:
     given = {key: value for key, value in params.items() if value is not None}
     reason = Reason(
         code.value,
         "submit",
-        scope="project",
-        owner=project,
-        wakes_on=("policy",),
+        scope=scope,
+        owner=owner,
+        wakes_on=(WAKE_TREE,),
         params=dict(given),
     )
     return RefusedError("refused", [reason])

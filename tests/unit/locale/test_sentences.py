@@ -119,7 +119,7 @@ def test_an_unknown_failure_code_is_shown() -> None:
 def test_an_error_with_reasons_gives_all_of_them() -> None:
     shown = error_text("refused", {}, "en", [QUOTA, Reason("no-queue", "quota", "queue", "main")])
     assert shown.startswith("The request was refused. Waits for quota:")
-    assert "There is no queue main." in shown
+    assert "There is no queue main that" in shown
 
 
 def test_an_error_without_a_text_is_still_told_apart() -> None:
