@@ -8,6 +8,7 @@ replayed unit by unit with savepoints, so that one bad request doesn't fail its 
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -19,15 +20,7 @@ import structlog
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from steelyard.evidence.leaf import (
-    ActorRef,
-    Head,
-    LeafDraft,
-    LogState,
-    Sequenced,
-    advance,
-    sequence,
-)
+from steelyard.evidence.leaf import ActorRef, Head, LeafDraft, LogState, Sequenced, advance, sequence
 from steelyard.evidence.merkle import Frontier, load_tails
 from steelyard.model.errors import ConflictError, UnavailableError
 from steelyard.model.units import SECOND
@@ -85,6 +78,7 @@ class Writer:
         self._clock = self._last_ts  # our newest reading of the wall clock that is committed
         self._heads: dict[str, Head] = {}
         self._listeners: list[Callable[[Sequenced], None]] = []
+        self._ended = False  # closed, and the thread has ended
         self.commits = 0
         #: Told after each group of writes, in the writer's thread: units, seconds.
         self.on_flush: Callable[[int, float], None] | None = None
@@ -115,9 +109,13 @@ class Writer:
         if self._thread.is_alive():
             self._queue.put(None)
             self._thread.join()
-        while not self._queue.empty():
-            late = self._queue.get_nowait()
-            if late is not None:
+        self._ended = True
+        self._turn_away()
+
+    def _turn_away(self) -> None:
+        """Nobody takes from the queue any more: whoever waits is told."""
+        with contextlib.suppress(queue.Empty):
+            while (late := self._queue.get_nowait()) is not None:
                 late[1].set_exception(UnavailableError("database-failed", detail="closed"))
 
     def on_publish(self, listener: Callable[[Sequenced], None]) -> None:
@@ -128,6 +126,8 @@ class Writer:
         """Queue a unit. The future gives the unit after COMMIT, or raises what refused it."""
         future: Future[Unit] = Future()
         self._queue.put((unit, future))
+        if self._ended:
+            self._turn_away()
         return future
 
     def write(self, unit: Unit, timeout: float = 60.0) -> Unit:
