@@ -79,8 +79,8 @@ def test_an_address_that_is_no_path_is_answered(house: ConsoleHouse) -> None:
 
     scope = {
         "type": "http", "method": "OPTIONS", "path": "*", "raw_path": b"*", "query_string": b"",
-        "headers": [], "http_version": "1.1", "scheme": "http", "server": ("testserver", 80), "client": ("testclient", 1),
-        "root_path": "",
+        "headers": [], "http_version": "1.1", "scheme": "http", "root_path": "",
+        "server": ("testserver", 80), "client": ("testclient", 1),
     }  # fmt: skip
 
     async def ask() -> None:
