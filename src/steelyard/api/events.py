@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any
 
 import anyio.to_thread
@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 
 from steelyard.api.auth import PrincipalDep
 from steelyard.api.context import Services, ServicesDep
-from steelyard.api.streams import ASK_AGAIN, KEEP_ALIVE, Broadcaster, event, keep_alive, stream
+from steelyard.api.streams import ASK_AGAIN, KEEP_ALIVE, Broadcaster, event, keep_alive, readers, stream
 from steelyard.identity.authorise import scope
 from steelyard.model.errors import SteelyardError, UnavailableError
 from steelyard.model.organisation import Principal, Scope, Verb
@@ -69,6 +69,8 @@ async def changes(
     found = broadcaster(services)
     if found.full:
         raise UnavailableError("too-many-streams")
+    reading = readers(services, "events")
+    reading.admit(who.id)
     seen = [scope(who, Verb.VIEW, "workload")]
 
     def wanted(change: Change) -> bool:
@@ -76,7 +78,8 @@ async def changes(
         return narrowed and change.visible(seen[0])
 
     last = after if after is not None else last_event(request)
-    return stream(_changes(found, services, secret_of(request), seen, wanted, seconds, last))
+    told = _changes(found, services, secret_of(request), seen, wanted, seconds, last)
+    return stream(reading.counted(who.id, told))
 
 
 async def _changes(
@@ -87,7 +90,7 @@ async def _changes(
     wanted: Callable[[Change], bool],
     seconds: int,
     last: int | None,
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """`seen` holds the reader's scope, which is asked for again before anything is told."""
     subscriber, until = source.subscribe(wanted), time.monotonic() + seconds
     asked, ending = time.monotonic(), services.stopping.is_set

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 import anyio
@@ -15,12 +15,12 @@ from starlette.responses import StreamingResponse
 from steelyard.api.auth import PrincipalDep
 from steelyard.api.context import Services, ServicesDep
 from steelyard.api.events import secret_of, still
-from steelyard.api.streams import ASK_AGAIN, KEEP_ALIVE, event, keep_alive, stream
+from steelyard.api.streams import ASK_AGAIN, KEEP_ALIVE, event, keep_alive, readers, stream
 from steelyard.identity.authorise import scope
 from steelyard.model.errors import NotFoundError, SteelyardError
 from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Principal, Verb
-from steelyard.services.logs import MAX_CHUNK, chunk_view, find_member, read_chunk
+from steelyard.services.logs import EARLY, MAX_CHUNK, chunk_view, find_member, read_chunk
 from steelyard.store.scoped import Record
 
 router = APIRouter(prefix="/v1/workloads/{workload_id}/logs", tags=["logs"])
@@ -60,25 +60,26 @@ async def follow(
     offset: OffsetQuery = 0,
 ) -> StreamingResponse:
     """Events `log` (data: the bytes in base64) as the log grows, and `end` after its last byte."""
+    reading = readers(services, "logs")
+    reading.admit(who.id)
     found = await anyio.to_thread.run_sync(_member, services, who, workload_id, member)
-    return stream(_follow(services, secret_of(request), workload_id, found, offset))
+    return stream(reading.counted(who.id, _follow(services, secret_of(request), workload_id, found, offset)))
 
 
-async def _ended(services: Services, secret: str, workload_id: str, name: str) -> str | None:
-    """Why the reader may read no more; None while it may."""
+async def _again(services: Services, secret: str, workload_id: str, name: str) -> Record | str:
+    """The member as it is now, or why the reader may read no more."""
     who = await still(services, secret)
     if who is None:
         return "credential-invalid"
     try:
-        await anyio.to_thread.run_sync(_member, services, who, workload_id, name)
+        return await anyio.to_thread.run_sync(_member, services, who, workload_id, name)
     except NotFoundError as error:
         return error.code
-    return None
 
 
 async def _follow(
     services: Services, secret: str, workload_id: str, member: Record, offset: int
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     pause, asked, told = FIRST_PAUSE, time.monotonic(), time.monotonic()
     name = render("member", member["id"])
     yield event("member", {"id": name, "role": member["role"], "index": member["idx"]})
@@ -86,11 +87,12 @@ async def _follow(
         if services.stopping.is_set():
             yield event("end", {"offset": offset, "code": "server-stopping"})
             return
-        if time.monotonic() - asked >= ASK_AGAIN:
-            asked, code = time.monotonic(), await _ended(services, secret, workload_id, name)
-            if code is not None:
-                yield event("end", {"offset": offset, "code": code})
+        if member["phase"] in EARLY or time.monotonic() - asked >= ASK_AGAIN:
+            asked, found = time.monotonic(), await _again(services, secret, workload_id, name)
+            if isinstance(found, str):
+                yield event("end", {"offset": offset, "code": found})
                 return
+            member = found
         try:
             read = await anyio.to_thread.run_sync(read_chunk, services.engines.get, member, offset, 65536)
         except SteelyardError as error:

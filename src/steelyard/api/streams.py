@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any
 
 import anyio.to_thread
@@ -15,7 +17,9 @@ import msgspec
 import structlog
 from starlette.responses import StreamingResponse
 
+from steelyard.api.context import Services
 from steelyard.evidence.leaf import Sequenced
+from steelyard.model.errors import UnavailableError
 from steelyard.services.changes import BATCH, Change, end_of_log, read_changes
 from steelyard.store.store import Store
 
@@ -24,6 +28,8 @@ LOOK_EVERY = 1.0  # seconds: changes that other servers committed
 KEEP_ALIVE = 15.0  # seconds
 ASK_AGAIN = 1.0  # seconds after which a stream that tells something asks whether its reader still may know
 MAX_SUBSCRIBERS = 200
+#: Streams of one kind that one user may have open at one server, so that nobody takes all of them.
+MAX_OF_ONE = 50
 LOOK_FOR_END = 0.5  # seconds
 _encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger(__name__)
@@ -46,6 +52,36 @@ def stream(events: AsyncIterator[bytes]) -> StreamingResponse:
     """An endless answer."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+class Readers:
+    """Who reads streams of one kind now. Lives in one event loop."""
+
+    def __init__(self) -> None:
+        self._of: Counter[str] = Counter()
+
+    def admit(self, user: str) -> None:
+        """Raises UnavailableError `too-many-streams` where this one, or all together, have all they may."""
+        if self._of[user] >= MAX_OF_ONE or self._of.total() >= MAX_SUBSCRIBERS:
+            raise UnavailableError("too-many-streams")
+
+    async def counted(self, user: str, events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        """The same events; the reader counts until they end, or nobody takes them any more."""
+        self._of[user] += 1
+        try:
+            async with aclosing(events):
+                async for one in events:
+                    yield one
+        finally:
+            self._of[user] -= 1
+
+
+def readers(services: Services, kind: str) -> Readers:
+    """The app's readers of a kind of streams."""
+    found = services.extra.get(f"readers-{kind}")
+    if not isinstance(found, Readers):
+        found = services.extra[f"readers-{kind}"] = Readers()
+    return found
 
 
 class Subscriber:
