@@ -69,8 +69,12 @@ def submit_many(
             name = render("workload", planned.workload_id)
             key.record(planned.unit, 201, {"id": name}, desk.store.now())
         waiting.append((number, planned, told, desk.store.writer.submit(planned.unit)))
+    met: list[int] = []
     for number, planned, told, future in waiting:
         known[number] = _written(planned, told, future)
+        if known[number].error is not told and isinstance(known[number].error, ConflictError):
+            met.append(number)  # the same request at once: its answer stands under the key
+    known.update(_answered(desk, [keys[number] if number in met else None for number in range(len(keys))]))
     return [known[number] for number in range(len(documents))]
 
 
@@ -104,7 +108,7 @@ def _written(
     except TimeoutError:
         future.cancel()
         raise UnavailableError("database-busy") from None
-    except ConflictError as error:  # the same request at once: its answer stands under the key
+    except ConflictError as error:
         return Outcome(None, error)
     if isinstance(planned, Turned):
         return Outcome(None, told)

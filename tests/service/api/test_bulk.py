@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from steelyard.services import bulk
 from steelyard.services.bulk import MOST_DOCUMENTS
 from tests.service.api.conftest import ApiHouse
 from tests.service.api.test_walk import JOB
@@ -49,3 +52,23 @@ def test_a_request_carries_a_bounded_number_of_documents(house: ApiHouse) -> Non
     answer = house.as_("admin")("POST", PATH, {"documents": [0] * (MOST_DOCUMENTS + 1)})
     assert (answer.status_code, answer.json()["code"]) == (400, "too-many-documents")
     assert answer.json()["params"] == {"most": MOST_DOCUMENTS, "given": MOST_DOCUMENTS + 1}
+
+
+def test_the_same_request_twice_at_once_gets_the_same_ids(
+    house: ApiHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, key = house.as_("admin"), {"Idempotency-Key": "night"}
+    body = {"documents": [_named("one"), _named("two")]}
+    first = admin("POST", PATH, body, **key).json()["results"]
+    found, looks = bulk._answered, 0
+
+    def late(desk: Any, keys: Any) -> Any:  # the other one's answer was not there yet when this one looked
+        nonlocal looks
+        looks += 1
+        return {} if looks == 1 else found(desk, keys)
+
+    monkeypatch.setattr(bulk, "_answered", late)
+    again = admin("POST", PATH, body, **key).json()["results"]
+    assert [one["id"] for one in again] == [one["id"] for one in first]
+    assert [one["replayed"] for one in again] == [True, True]
+    assert len(admin("GET", "/v1/workloads").json()["items"]) == 2
