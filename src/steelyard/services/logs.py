@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from steelyard.engines.port import Engine, LogChunk
+from steelyard.engines.port import Engine, LogChunk, MemberPhase
 from steelyard.model.errors import InvalidError, NotFoundError, UnavailableError
 from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Scope
@@ -16,6 +17,8 @@ from steelyard.store.scoped import Record
 
 MAX_CHUNK = 1024 * 1024
 EngineLookup = Callable[[str], Engine | None]
+#: Phases of a member of which its engine may not know yet.
+EARLY = frozenset({MemberPhase.PENDING, MemberPhase.STARTING})
 
 
 def find_member(connection: View, scope: Scope, workload_id: int, wanted: str | None) -> Record:
@@ -42,13 +45,18 @@ def find_member(connection: View, scope: Scope, workload_id: int, wanted: str | 
 
 
 def read_chunk(engines: EngineLookup, member: Record, offset: int, limit: int) -> LogChunk:
-    """Bytes of a member's log. Raises UnavailableError where its cluster can't be asked."""
+    """Bytes of a member's log. What an engine that does not know the member yet calls its end is none.
+
+    Raises UnavailableError where its cluster can't be asked.
+    """
     if not 1 <= limit <= MAX_CHUNK:
         raise InvalidError("limit-invalid", limit=limit, most=MAX_CHUNK)
     engine = engines(member["cluster"])
     if engine is None:
         raise UnavailableError("cluster-not-served", cluster=member["cluster"])
-    return engine.logs(render("member", member["id"]), offset, limit)
+    chunk = engine.logs(render("member", member["id"]), offset, limit)
+    unknown = chunk.end and chunk.next_offset == 0 and member["phase"] in EARLY
+    return replace(chunk, end=False) if unknown else chunk
 
 
 def chunk_view(member: Record, chunk: LogChunk) -> dict[str, Any]:
