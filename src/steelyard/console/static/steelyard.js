@@ -38,6 +38,11 @@
         keepOpen(region, fresh);
         region.replaceWith(document.adoptNode(fresh));
       }
+      const log = page.getElementById("log"), below = document.getElementById("document");
+      if (log && below && !document.getElementById("log")) {  // it has begun since the page was made
+        below.closest("section").before(document.adoptNode(log));
+        log.querySelectorAll("pre[data-log]").forEach(followLog);
+      }
     } catch {
       say(false);
     } finally {
@@ -48,12 +53,16 @@
   };
   const soon = () => { clearTimeout(timer); timer = setTimeout(refresh, wait); };
 
-  let changes = null;
+  let changes = null, heard = false;
   const listen = () => {
     if (changes || !regions().length || document.hidden) return;
     const wanted = kinds();
     changes = new EventSource("/v1/events/stream");
-    changes.addEventListener("hello", () => say(true));
+    changes.addEventListener("hello", () => {
+      say(true);
+      if (!heard && document.querySelector("[data-live-id]")) soon();  // what changed before it listened
+      heard = true;
+    });
     changes.addEventListener("change", (event) => {
       const { kind, id } = JSON.parse(event.data);
       if (!wanted.has("*") && !wanted.has(kind)) return;
@@ -74,7 +83,7 @@
   listen();
 
   // --- a log that is followed -------------------------------------------------------------------------
-  for (const log of document.querySelectorAll("pre[data-log]")) {
+  const followLog = (log) => {
     const decoder = new TextDecoder();
     const source = new EventSource(log.dataset.log);
     const atEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < 40;
@@ -88,7 +97,8 @@
     });
     for (const name of ["end", "error"]) source.addEventListener(name, () => source.close());
     window.addEventListener("pagehide", () => source.close());
-  }
+  };
+  document.querySelectorAll("pre[data-log]").forEach(followLog);
 
   // The browser's own zone can be chosen, too.
   for (const list of document.querySelectorAll("select[data-zone]")) {
