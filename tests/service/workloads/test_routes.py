@@ -231,6 +231,20 @@ def running_member(house: House) -> str:
     return name
 
 
+def test_a_log_of_a_member_that_its_engine_does_not_know_yet_is_not_at_its_end(house: House) -> None:
+    name = running_member(house)
+    house.services.engines = {"sim": FakeEngine(b"")}  # type: ignore[dict-item]
+    path = f"/v1/workloads/{name}/logs"
+    assert house("ann", "GET", path).json()["end"]
+    unit = Unit(ActorRef("control", "control"))
+    with house.desk.store.read() as view:
+        ids = [row.id for row in view.execute(t.member.select())]
+    for number in ids:
+        unit.update(t.member, {"id": number}, phase="starting")
+    house.desk.store.writer.write(unit)
+    assert not house("ann", "GET", path).json()["end"]
+
+
 def test_logs_are_bytes_with_an_offset(house: House) -> None:
     name = running_member(house)
     house.services.engines = {"sim": FakeEngine(b"\x00\x1b[31mred\xff\n end")}  # type: ignore[dict-item]
