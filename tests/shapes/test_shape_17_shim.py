@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def test_the_shim_outlives_the_runner_and_keeps_the_supervisors_user(
     assert wait_ended(engine, "mb_1").exit_code == 42
 
 
+def _user_once_executed(pid: int) -> int:
+    """Whose process it is when the program has taken the place of the child that prepared for it."""
+    deadline = time.monotonic() + 60
+    while b"sleep" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return os.stat(f"/proc/{pid}").st_uid
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_the_child_drops_to_its_projects_user_while_the_shim_keeps_the_supervisors(tmp_path: Path) -> None:
     engine = make_local_engine(tmp_path, isolation=Wish(USER_ID))
@@ -61,7 +71,7 @@ def test_the_child_drops_to_its_projects_user_while_the_shim_keeps_the_superviso
         for name in ("mb_1", "mb_2"):
             wait_for(engine, name, lambda seen: seen.phase is MemberPhase.RUNNING)
             run = notes(tmp_path, name, "run.json")
-            users.add(os.stat(f"/proc/{run['child']['pid']}").st_uid)
+            users.add(_user_once_executed(run["child"]["pid"]))
             assert os.stat(f"/proc/{run['shim']['pid']}").st_uid == os.geteuid()
         assert len(users) == 2
         assert os.geteuid() not in users
