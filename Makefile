@@ -1,7 +1,7 @@
 # Steelyard: everything here needs Python 3.11 or newer, make and a package index, nothing else.
 #
 #   make demo          set up and run the main job on this machine (result in demo-out/)
-#   make test          set up, lint and run every test
+#   make test          set up, lint and run every test; one that fails is run once more, and named
 #   make lint          ruff, mypy, import rules
 #   make bench         run benchmarks/*.py   (B=name for one of them, QUICK=1 for a short run)
 #   make up            start a server on this machine
@@ -63,7 +63,7 @@ lint: $(VENV)/.test
 
 test: lint
 	@$(say) "pytest with $(WORKERS) workers"
-	@$(BIN)/python -m pytest -n $(WORKERS) -rs $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --reruns 1 -rsR $(ARGS)
 
 soak: $(VENV)/.test
 	@$(say) "the long runs"

@@ -366,6 +366,8 @@ class Shim:
     def _write_exit(self, failure: Failure | None) -> None:
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
         ended = max(self.ended or ending.now(), self.started or 0)  # the clock may have been set back
+        if failure is not None and failure.code == "start-failed" and self.stop_requested:
+            failure = None  # a start that was broken off has not failed
         if failure is None and code in _KILLED and cgroups.oom_kills(self.groups):
             failure = Failure("application", "oom-killed", f"{self.member['memory']} MiB")
         if failure is None and self.over is not None:
