@@ -17,10 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
-import psycopg
 import pytest
 
 from tests.support.books import check_books
+from tests.support.leases import lease, wait_taken
 from tests.support.server import OPEN_DOCUMENTS, Server, document, end_folder, note
 
 TAKE_OVER_SECONDS = 10.0
@@ -98,23 +98,6 @@ class Load:
                 return
             assert answer.status_code in (409, 503), answer.text
             time.sleep(0.1)
-
-
-def lease(database: str) -> tuple[str, int]:
-    """(holder, epoch) as it stands."""
-    with psycopg.connect(database, autocommit=True) as connection:
-        row = connection.execute("SELECT holder, epoch FROM lease").fetchone()
-    assert row is not None
-    return str(row[0]), int(row[1])
-
-
-def wait_taken(database: str, epoch: int) -> float:
-    """Seconds until the lease has a later epoch."""
-    began = time.monotonic()
-    while lease(database)[1] <= epoch:
-        assert time.monotonic() - began < 60, "nobody took over"
-        time.sleep(0.05)
-    return time.monotonic() - began
 
 
 def end_holder(way: str, holder: Server, other: Server, database: str) -> float:
