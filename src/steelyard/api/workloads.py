@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query
@@ -17,15 +18,17 @@ from steelyard.api.idempotency import OnceDep, answer_once, json_answer
 from steelyard.api.paging import PageDep, paged
 from steelyard.api.problems import DRY_RUN, status_of
 from steelyard.api.texts import with_texts
+from steelyard.evidence.leaf import Origin
 from steelyard.model.errors import SteelyardError
 from steelyard.model.ids import parse
 from steelyard.model.lifecycle import Outcome, Phase
+from steelyard.model.organisation import Principal
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services import scaling, workloads
 from steelyard.services.idempotency import Once, Recorded
 from steelyard.services.refusals import told_again, told_body
 from steelyard.services.workload_parts import MAX_REPLICAS
-from steelyard.services.workloads import OnUnit
+from steelyard.services.workloads import Desk, OnUnit
 from steelyard.store.unit import Unit
 from steelyard.store.workloads import WorkloadFilter
 
@@ -130,7 +133,7 @@ class Scale(BaseModel):
     """How many replicas are to run."""
 
     model_config = ConfigDict(extra="forbid")
-    replicas: int = Field(ge=1, le=MAX_REPLICAS)
+    replicas: int = Field(ge=1, le=MAX_REPLICAS, strict=True)
 
 
 @router.post("/{workload_id}/scale", status_code=202)
@@ -146,13 +149,27 @@ def scale(
     key: OnceDep,
 ) -> Response:
     """Ask for another number of replicas of a service. New ones are placed like any workload."""
+    act = partial(scaling.scale, replicas=body.replicas)
+    return _changed(act, workload_id, who, services, desk, origin, lang, version, key)
+
+
+def _changed(
+    act: Callable[..., dict[str, Any]],
+    workload_id: str,
+    who: Principal,
+    services: Services,
+    desk: Desk,
+    origin: Origin,
+    lang: str,
+    version: int | None,
+    key: Once | None,
+) -> Response:
+    """The answer to one change of a workload: done once under its key, then shown as it is."""
     number = parse("workload", workload_id)
 
     def once() -> Response:
         on_unit = _record(services, key, 202)
-        view = scaling.scale(
-            desk, who, number, body.replicas, if_match=version, origin=origin, on_unit=on_unit
-        )
+        view = act(desk, who, number, if_match=version, origin=origin, on_unit=on_unit)
         return _shown(view, lang, 202)
 
     def again(_found: Recorded) -> Response:
@@ -172,17 +189,7 @@ def _route(name: str, act: Callable[..., dict[str, Any]], about: str) -> None:
         version: IfMatchDep,
         key: OnceDep,
     ) -> Response:
-        number = parse("workload", workload_id)
-
-        def once() -> Response:
-            on_unit = _record(services, key, 202)
-            view = act(desk, who, number, if_match=version, origin=origin, on_unit=on_unit)
-            return _shown(view, lang, 202)
-
-        def again(_found: Recorded) -> Response:
-            return _shown(workloads.show(desk, who, number), lang, 202)
-
-        return answer_once(services, key, once, again)
+        return _changed(act, workload_id, who, services, desk, origin, lang, version, key)
 
     router.add_api_route(
         f"/{{workload_id}}/{name}", change, methods=["POST"], status_code=202, name=name, description=about

@@ -72,3 +72,10 @@ def test_the_same_request_twice_at_once_gets_the_same_ids(
     assert [one["id"] for one in again] == [one["id"] for one in first]
     assert [one["replayed"] for one in again] == [True, True]
     assert len(admin("GET", "/v1/workloads").json()["items"]) == 2
+
+
+def test_a_number_of_replicas_is_a_number(house: ApiHouse) -> None:
+    path = "/v1/workloads/wl_0000000000000/scale"
+    for wrong in (True, "3", 3.0):
+        answer = house.as_("admin")("POST", path, {"replicas": wrong})
+        assert (answer.status_code, answer.json()["code"]) == (400, "request-invalid"), answer.text
