@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from steelyard.model.health import DeviceHolder, Health, Sign
+
 
 class DeviceClass(StrEnum):
     """Closed. No quantity of one class ever satisfies a request for another."""
@@ -68,7 +70,9 @@ class UnavailableReason(StrEnum):
     CORDONED = "cordoned"
     MAINTENANCE = "maintenance"
     UNHEALTHY = "unhealthy"
+    HEALTH_UNKNOWN = "health-unknown"  # no source that can be trusted says how it is
     MISSING = "missing"
+    OCCUPIED_UNOWNED = "occupied-unowned"  # a process that no workload owns is on it
     NODE_LOST = "node-lost"
     CLUSTER_UNREACHABLE = "cluster-unreachable"
     DISK_FULL = "disk-full"  # less is free than the cluster keeps free
@@ -123,6 +127,9 @@ class FoundDevice:
     reason: str | None = None
     reason_text: str | None = None
     facts: dict[str, Fact] = field(default_factory=dict)
+    health: Health = Health.HEALTHY
+    signs: tuple[Sign, ...] = ()  # what speaks against full health, worst first
+    holders: tuple[DeviceHolder, ...] | None = None  # processes on it; None where the engine can't see them
 
 
 @dataclass(frozen=True, slots=True)
