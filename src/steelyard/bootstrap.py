@@ -42,7 +42,8 @@ from steelyard.model.ids import render
 from steelyard.model.units import parse_duration, parse_quantity
 from steelyard.server_log import configure_log
 from steelyard.services.audit import checkpoint
-from steelyard.services.keys import open_log_key, rotate_log_key
+from steelyard.services.health import LEASE
+from steelyard.services.keys import open_log_key
 from steelyard.services.live_load import SnapshotSource
 from steelyard.services.metrics import Loop as LoopNow
 from steelyard.services.metrics import Meters
@@ -53,6 +54,7 @@ from steelyard.services.workloads import Desk
 from steelyard.store.archive import is_unfinished
 from steelyard.store.clock import SteadyClock
 from steelyard.store.database import SQLITE_NAME, sqlite_url
+from steelyard.store.installation import read_lease
 from steelyard.store.store import Store
 
 PASSWORD_FILE = "initial-password"
@@ -260,19 +262,23 @@ def serve(
 
 
 @contextlib.contextmanager
-def offline(data: Path) -> Iterator[tuple[Path, Store]]:
-    """The store of a data folder while no server runs on it.
+def offline(data: Path, database: str | None = None) -> Iterator[tuple[Path, Store]]:
+    """The store of a data folder, or a shared database, while no server runs on it.
 
-    Raises InvalidError where there is no database, UnavailableError while a server has the folder.
+    Raises InvalidError where there is no database, UnavailableError while a server has folder or lease.
     """
-    if not (data / SQLITE_NAME).is_file():
+    if database is None and not (data / SQLITE_NAME).is_file():
         raise InvalidError("data-folder-empty", path=str(data))
     with locked(data) as folder:
         clock = SteadyClock()
-        store = Store(sqlite_url(folder), clock, wall=clock.wall)
+        store = Store(database or sqlite_url(folder), clock, wall=clock.wall)
         try:
             clock.not_before(store.writer.last_ts)
             store.start()
+            with store.read() as view:
+                lease = read_lease(view, LEASE) if database is not None else None
+            if lease is not None and lease.expires_at > clock.wall():
+                raise UnavailableError("database-in-use", holder=lease.holder)
             yield folder, store
         finally:
             store.close()
@@ -283,16 +289,6 @@ def reset_user_password(user: str, data: Path, lang: str) -> int:
     with offline(data) as (_, store):
         password = reset_password(store, user)
     print(text("password-reset", {"user": user, "password": password}, lang), flush=True)
-    return 0
-
-
-def rotate_key(data: Path, lang: str) -> int:
-    """A new key signs the log from here on, starting with a checkpoint."""
-    with offline(data) as (folder, store):
-        signer = open_log_key(store, folder)
-        found = rotate_log_key(store, folder, signer)
-        checkpoint(store, signer, "key-rotated")
-    print(text("log-key-rotated", {"fingerprint": found}, lang), flush=True)
     return 0
 
 

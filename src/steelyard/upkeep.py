@@ -9,11 +9,14 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from steelyard.bootstrap import HOME_FILE, locked
+from steelyard.bootstrap import HOME_FILE, locked, offline
+from steelyard.evidence.keys import fingerprint
 from steelyard.locale import text
 from steelyard.model.errors import ConflictError, InvalidError
+from steelyard.services.audit import checkpoint
 from steelyard.services.backup import write_backup
 from steelyard.services.backup_file import Manifest, open_backup, verify
+from steelyard.services.keys import open_log_key, replace_lost_key, rotate_log_key
 from steelyard.services.restore import restore
 from steelyard.store.archive import filling, view_of
 from steelyard.store.database import SQLITE_NAME, sqlite_url
@@ -65,6 +68,20 @@ def upgrade(data: Path, database: str | None, check: bool, lang: str) -> int:
     with contextlib.nullcontext() if database is not None else locked(data), filling(url) as connection:
         upgrade_to(connection, missing[-1])
     print(text("upkeep.upgrade-done", {"count": len(missing), "revisions": ", ".join(missing)}, lang))
+    return 0
+
+
+def rotate_key(data: Path, database: str | None, lost: bool, lang: str) -> int:
+    """A new key signs the log from here on, starting with a checkpoint. `lost`: no old one can agree."""
+    with offline(data, database) as (folder, store):
+        if lost:
+            signer = replace_lost_key(store, folder)
+        else:
+            signer = open_log_key(store, folder)
+            rotate_log_key(store, folder, signer)
+        checkpoint(store, signer, "key-lost" if lost else "key-rotated")
+        found = fingerprint(signer.public_key)
+    print(text("log-key-replaced" if lost else "log-key-rotated", {"fingerprint": found}, lang), flush=True)
     return 0
 
 

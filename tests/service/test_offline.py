@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.bootstrap import build, locked, reset_user_password, rotate_key
+from steelyard.bootstrap import build, locked, reset_user_password
+from steelyard.identity.actor import SYSTEM, actor_of
 from steelyard.identity.passwords import verify_password
-from steelyard.model.errors import InvalidError, NotFoundError, UnavailableError
+from steelyard.model.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from steelyard.services.setup import first_start
+from steelyard.store import tables as t
 from steelyard.store.accounts import account_by_name
 from steelyard.store.database import sqlite_url
 from steelyard.store.store import Store
+from steelyard.store.unit import Unit
+from steelyard.upkeep import rotate_key
 
 
 @pytest.fixture
@@ -54,9 +58,44 @@ def test_the_password_of_nobody_is_not_found(folder: Path) -> None:
 
 def test_the_log_s_key_is_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (folder / "log.key").read_bytes()
-    assert rotate_key(folder, "en") == 0
+    assert rotate_key(folder, None, False, "en") == 0
     assert re.search(r"fingerprint: [0-9a-f]{64}$", capsys.readouterr().out.strip())
     assert (folder / "log.key").read_bytes() != before
+
+
+def test_a_lost_log_key_is_replaced_and_people_are_told_what_that_means(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "log.key").unlink()
+    assert rotate_key(folder, None, True, "en") == 0
+    said = capsys.readouterr().out
+    assert re.search(r"fingerprint: [0-9a-f]{64}\n", said)
+    assert "give this fingerprint to everybody" in said
+    house = build(folder, sqlite_url(folder))
+    try:
+        assert house.services.signer is not None
+        assert house.services.signer.able
+    finally:
+        house.close()
+
+
+def test_a_key_that_is_there_is_not_lost(folder: Path) -> None:
+    with pytest.raises(ConflictError, match="log-key-not-lost"):
+        rotate_key(folder, None, True, "en")
+
+
+def test_the_key_of_a_shared_database_is_not_replaced_while_a_server_has_the_lease(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    store = Store(sqlite_url(folder), lambda: 1)
+    store.start()
+    unit = Unit(actor_of(SYSTEM))
+    unit.upsert(t.lease, ("name",), name="control", holder="sv_1", epoch=9, expires_at=2**50 * 2)
+    store.writer.write(unit)
+    store.close()
+    with pytest.raises(UnavailableError, match="database-in-use"):
+        rotate_key(other, sqlite_url(folder), True, "en")
 
 
 def test_nothing_is_done_while_a_server_has_the_folder(folder: Path) -> None:

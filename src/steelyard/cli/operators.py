@@ -21,7 +21,7 @@ TARGETS = {
     "serve": "steelyard.bootstrap:serve",
     "demo": "steelyard.demo.story:main",
     "reset-password": "steelyard.bootstrap:reset_user_password",
-    "audit rotate-key": "steelyard.bootstrap:rotate_key",
+    "audit rotate-key": "steelyard.upkeep:rotate_key",
     "audit verify": "steelyard.evidence.verify:main",
     "backup": "steelyard.upkeep:backup",
     "backup verify": "steelyard.upkeep:verify_backup",
@@ -79,9 +79,14 @@ def reset_password(
     return call("reset-password", user, data or default_folder(session), session.lang)
 
 
-def audit_rotate_key(session: Session, data: Folder = None) -> int:
+def audit_rotate_key(
+    session: Session,
+    data: Folder = None,
+    database: Annotated[str | None, typer.Option("--database", metavar="URL")] = None,
+    lost: Annotated[bool, typer.Option("--lost")] = False,
+) -> int:
     """A new key for the log."""
-    return call("audit rotate-key", data or default_folder(session), session.lang)
+    return call("audit rotate-key", data or default_folder(session), database, lost, session.lang)
 
 
 def audit_verify(

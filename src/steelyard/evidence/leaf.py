@@ -30,6 +30,7 @@ SCHEMA = 1
 ACTION_STREAM_HEADS = "log.stream-heads"
 ACTION_KEY_ROTATED = "log.key-rotated"
 ACTION_KEY_REVOKED = "log.key-revoked"
+KEY_LOST = "key-lost"
 ACTION_RESTORED = "log.restored"
 BLIND_PREFIX = "blind."
 """Actions of leaves by which the log admits that it could not see: blind.collector-lost, blind.log-paused,
@@ -321,6 +322,16 @@ def key_revocation_draft(fingerprint: str, reason_code: str) -> LeafDraft:
     """The leaf that withdraws a key: from here on its signatures count for nothing."""
     extra = {"fingerprint": fingerprint}
     return LeafDraft(ACTION_KEY_REVOKED, LOG_KIND, LOG_KIND, reason_code=reason_code, extra=extra)
+
+
+def key_lost_draft(lost: str, successor: Mapping[str, Any], signed_to: int) -> LeafDraft:
+    """The leaf by which a log whose key is lost goes on with another one.
+
+    `successor` is `{name, fingerprint, vkey}`. Nothing of the lost key joins the two: its holder alone says
+    so. `signed_to` is the size of the newest checkpoint that the lost key signed, 0 if none.
+    """
+    extra = {"fingerprint": lost, "successor": dict(successor), "signed_to": signed_to}
+    return LeafDraft(ACTION_KEY_REVOKED, LOG_KIND, LOG_KIND, reason_code=KEY_LOST, extra=extra)
 
 
 def restored_draft(old_size: int, old_root: bytes, reason_code: str | None = None) -> LeafDraft:

@@ -98,6 +98,12 @@ TEXTS: dict[str, tuple[str, str]] = {
         "leaf {seq}: the log's key changed from {old} to {new}",
         "第 {seq} 条：日志密钥由 {old} 换为 {new}",
     ),
+    "key-lost": (
+        "leaf {seq}: the log's key {old} was given up as lost, {new} signs from here on; nothing signed by "
+        "the lost key joins the two, checkpoints of it reach to {signed} leaves",
+        "第 {seq} 条：日志密钥 {old} 声明为遗失，此后由 {new} 签名；"
+        "两者之间没有旧密钥的签名，旧密钥的检查点到第 {signed} 条为止",
+    ),
     "restored": (
         "leaf {seq}: the log was restored from a backup at {time}",
         "第 {seq} 条：日志于 {time} 从备份恢复",
@@ -1083,6 +1089,7 @@ def check_keys(log: Log, report: Report, keys: set[str]) -> set[str]:
         seq, detail = leaf.value["seq"], leaf.value["detail"]
         if leaf.value["action"] == "log.key-revoked":
             revoked[detail["fingerprint"]] = seq
+            changes += _given_up(seq, detail, changes, report)
         if leaf.value["action"] != "log.key-rotated":
             continue
         statement = detail["rotation"]
@@ -1105,6 +1112,19 @@ def check_keys(log: Log, report: Report, keys: set[str]) -> set[str]:
                 raise Wrong(file, "revoked", key=key)
     _check_exporter(log, report, changes, revoked)
     return known
+
+
+def _given_up(
+    seq: int, detail: Mapping[str, Any], changes: list[tuple[int, str, str]], report: Report
+) -> list[tuple[int, str, str]]:
+    """A lost key and the one in its place. Who knows the lost one doesn't thereby know the other."""
+    if "successor" not in detail:
+        return []
+    old, new = detail["fingerprint"], detail["successor"]["fingerprint"]
+    if old == new or (changes and changes[-1][2] != old):
+        raise Wrong(LEAVES, "rotation-chain", seq=seq)
+    report.note("key-lost", seq=seq, old=old, new=new, signed=detail["signed_to"])
+    return [(seq, old, new)]
 
 
 def _current_key(changes: list[tuple[int, str, str]], size: int) -> str | None:

@@ -1,7 +1,8 @@
 """The log's signing key: a file in the data folder that only the server's user can read.
 
 The log has one key at a time. Its public half is registered in the log by a leaf; a change of keys is a leaf
-signed with both. A server whose folder has not got the registered key takes part, but does not sign.
+signed with both. Of a lost one nothing can be signed: the leaf that puts another in its place says so.
+A server whose folder has not got the registered key takes part, but does not sign.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from steelyard.evidence.checkpoint import VerifierKey
 from steelyard.evidence.keys import Ed25519Signer, fingerprint, rotation_statement
-from steelyard.evidence.leaf import LOG_KIND, LeafDraft, key_rotation_draft
+from steelyard.evidence.leaf import LOG_KIND, LeafDraft, key_lost_draft, key_rotation_draft
 from steelyard.identity.actor import SYSTEM, actor_of
 from steelyard.identity.authorise import authorise
 from steelyard.model.errors import ConflictError, InvalidError, UnavailableError
@@ -19,6 +20,7 @@ from steelyard.model.organisation import Principal, Verb
 from steelyard.store import tables as t
 from steelyard.store.audit import LogKeyRow, log_keys
 from steelyard.store.database import View
+from steelyard.store.leaves import newest_checkpoint
 from steelyard.store.store import Store
 from steelyard.store.unit import Unit
 
@@ -125,18 +127,45 @@ def rotate_log_key(store: Store, folder: Path, signer: LogSigner, principal: Pri
     return fingerprint(new.public_key)
 
 
+def replace_lost_key(store: Store, folder: Path, principal: Principal = SYSTEM) -> LogSigner:
+    """A new key for a log whose key is lost. The leaf gives the old one up by name and claims no continuity:
+    who knew the lost key has to be told the new one. Sign a checkpoint right after it.
+
+    Raises ConflictError `log-key-not-lost` where the folder has it, InvalidError `log-key-unknown` where
+    another file is in its place, `log-key-none` where the log has had none yet.
+    """
+    authorise(principal, Verb.MANAGE, "log-key")
+    with store.read() as view:
+        active = [row for row in log_keys(view) if row.retired_at is None]
+        newest = newest_checkpoint(view)
+    if not active:
+        raise InvalidError("log-key-none")
+    if open_log_key(store, folder).able:
+        raise ConflictError("log-key-not-lost", path=str(folder / KEY_FILE))
+    lost, fresh = active[-1].fingerprint, Ed25519Signer.generate(store.install_id)
+    _write_key(folder / NEXT_FILE, fresh)
+    unit, at = Unit(actor_of(principal)), store.now()
+    unit.update(t.log_key, {"fingerprint": lost}, null=("retired_at",), retired_at=at)
+    _insert_key(unit, fresh, store.writer.state.size, at)
+    unit.leaf(key_lost_draft(lost, _public(fresh), 0 if newest is None else newest[0]))
+    store.writer.write(unit)
+    os.replace(folder / NEXT_FILE, folder / KEY_FILE)
+    _sync(folder)
+    return LogSigner(store.install_id, fresh)
+
+
+def _public(signer: Ed25519Signer) -> dict[str, str]:
+    vkey = VerifierKey(signer.name, signer.public_key).vkey()
+    return {"name": signer.name, "fingerprint": fingerprint(signer.public_key), "vkey": vkey}
+
+
 def _registration(store: Store, signer: Ed25519Signer) -> Unit:
     unit = Unit(actor_of(SYSTEM))
     _insert_key(unit, signer, store.writer.state.size, store.now())
-    mark = fingerprint(signer.public_key)
-    key = {
-        "name": signer.name,
-        "fingerprint": mark,
-        "vkey": VerifierKey(signer.name, signer.public_key).vkey(),
-    }
+    key = _public(signer)
     unit.leaf(LeafDraft(ACTION_REGISTERED, LOG_KIND, LOG_KIND, extra={"key": key}))
     # a second server that registers at the same moment fails on this row
-    unit.insert(t.setting, name="log-key-registered", value=mark)
+    unit.insert(t.setting, name="log-key-registered", value=key["fingerprint"])
     return unit
 
 

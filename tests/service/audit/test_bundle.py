@@ -25,7 +25,7 @@ from steelyard.model.units import SECOND
 from steelyard.services.audit import checkpoint
 from steelyard.services.bundle_export import export_bundle, read_pieces, spooled_tar
 from steelyard.services.bundle_folder import BundleFolder
-from steelyard.services.keys import LogSigner, open_log_key, rotate_log_key
+from steelyard.services.keys import KEY_FILE, LogSigner, open_log_key, replace_lost_key, rotate_log_key
 from steelyard.services.sessions import create_token
 from steelyard.services.usage import report
 from steelyard.services.users import create_user
@@ -151,6 +151,24 @@ def test_a_bundle_across_a_rotation_verifies_with_the_old_key_alone(
     status, answer = verify(folder, "--key", known)
     assert (status, answer["problems"]) == (0, [])
     assert notes(answer) >= {"rotated", "key-known"}
+
+
+def test_a_bundle_across_a_lost_key_verifies_by_the_new_one_alone_and_states_the_break(
+    house: House, signer: LogSigner, tmp_path: Path
+) -> None:
+    lost = fingerprint(signer.public_key)
+    checkpoint(house.store, signer, "first")
+    busy(house)
+    (house.folder / KEY_FILE).unlink()
+    fresh = replace_lost_key(house.store, house.folder)
+    checkpoint(house.store, fresh, "key-lost")
+    folder = unpack(export_bundle(house.store, ADMIN, fresh), tmp_path / "bundle")
+    status, answer = verify(folder, "--key", fingerprint(fresh.public_key))
+    assert (status, answer["problems"]) == (0, [])
+    assert notes(answer) >= {"key-lost", "key-known"}
+    status, answer = verify(folder, "--key", lost)
+    assert status == 1
+    assert "key-known" not in notes(answer)
 
 
 def test_what_is_written_meanwhile_does_not_disturb_an_export(

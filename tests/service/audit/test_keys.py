@@ -10,7 +10,7 @@ import pytest
 from steelyard.evidence.keys import Ed25519Signer, fingerprint, verify_rotation
 from steelyard.model.errors import InvalidError, UnavailableError
 from steelyard.services.audit import checkpoint
-from steelyard.services.keys import KEY_FILE, NEXT_FILE, open_log_key, rotate_log_key
+from steelyard.services.keys import KEY_FILE, NEXT_FILE, open_log_key, replace_lost_key, rotate_log_key
 from steelyard.store.audit import log_keys
 from steelyard.store.leaves import bodies, log_size
 from steelyard.store.store import Store
@@ -100,3 +100,36 @@ def test_a_key_of_a_rotation_that_never_was_is_thrown_away(store: Store, tmp_pat
     (tmp_path / NEXT_FILE).chmod(0o600)
     assert open_log_key(store, tmp_path).public_key == signer.public_key
     assert not (tmp_path / NEXT_FILE).exists()
+
+
+def test_a_lost_key_is_given_up_by_a_leaf_that_names_its_successor_and_claims_no_more(
+    store: Store, tmp_path: Path
+) -> None:
+    lost = fingerprint(open_log_key(store, tmp_path).public_key)
+    (tmp_path / KEY_FILE).unlink()
+    found = replace_lost_key(store, tmp_path)
+    with store.read() as view:
+        leaf = json.loads(list(bodies(view, 0, log_size(view)))[-1])
+        old, new = log_keys(view)
+    assert (leaf["action"], leaf["reason_code"]) == ("log.key-revoked", "key-lost")
+    assert leaf["detail"]["fingerprint"] == old.fingerprint == lost
+    assert leaf["detail"]["successor"]["fingerprint"] == new.fingerprint == fingerprint(found.public_key)
+    assert leaf["detail"]["signed_to"] == 0
+    assert (old.retired_at is None, new.retired_at) == (False, None)
+    assert open_log_key(store, tmp_path).public_key == found.public_key
+
+
+def test_a_crash_after_the_leaf_of_a_lost_key_is_mended_at_the_next_start(
+    store: Store, tmp_path: Path
+) -> None:
+    open_log_key(store, tmp_path)
+    (tmp_path / KEY_FILE).unlink()
+    found = replace_lost_key(store, tmp_path)
+    (tmp_path / KEY_FILE).rename(tmp_path / NEXT_FILE)
+    assert open_log_key(store, tmp_path).public_key == found.public_key
+
+
+def test_nothing_is_replaced_where_no_key_was_yet(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(InvalidError, match="log-key-none"):
+        replace_lost_key(store, tmp_path)
+    assert not (tmp_path / KEY_FILE).exists()

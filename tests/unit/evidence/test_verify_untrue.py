@@ -14,8 +14,14 @@ from steelyard.evidence import bundle, verify
 from steelyard.evidence.bundle import ENVELOPE, MANIFEST
 from steelyard.evidence.canonical import encode
 from steelyard.evidence.checkpoint import Checkpoint, policy_text, sign_note
-from steelyard.evidence.keys import fingerprint, rotation_statement
-from steelyard.evidence.leaf import Head, key_revocation_draft, key_rotation_draft, stream_heads_draft
+from steelyard.evidence.keys import Ed25519Signer, fingerprint, rotation_statement
+from steelyard.evidence.leaf import (
+    Head,
+    key_lost_draft,
+    key_revocation_draft,
+    key_rotation_draft,
+    stream_heads_draft,
+)
 from steelyard.evidence.merkle import leaf_hash
 from steelyard.evidence.verify import CAPACITY, CONSISTENCY, END, HEADS, LEAVES, POLICY, SEGMENTS, START
 from tests.unit.evidence.samples import (
@@ -23,6 +29,7 @@ from tests.unit.evidence.samples import (
     LOOP,
     NEXT_KEY,
     ORIGIN,
+    SECURITY,
     SampleLog,
     complete_audit,
     complete_bundle,
@@ -127,6 +134,17 @@ def revoked_key_signs_on() -> Files:
     return sealed(complete_audit(log, 3))
 
 
+def given_up(end_key: Ed25519Signer = NEXT_KEY, twice: bool = False) -> Files:
+    """A log whose key was lost; `twice` from the same one again."""
+    log = worked()
+    for nth, key in enumerate((NEXT_KEY, SECURITY) if twice else (NEXT_KEY,)):
+        successor = {"name": key.name, "fingerprint": fingerprint(key.public_key), "vkey": "-"}
+        log.add((LOOP, key_lost_draft(FINGERPRINT, successor, nth)))
+    policy = policy_text([log_key(KEY), log_key(NEXT_KEY)])
+    end = log.checkpoint(len(log.bodies), end_key)
+    return sealed(complete_audit(log, 3, end_note=end, policy=policy), end_key)
+
+
 def usage_replaced(name: str, old: bytes, new: bytes) -> Files:
     files = {**usage_files(), **complete_audit(worked(), 3)}
     assert old in files[name]
@@ -217,6 +235,8 @@ AGAIN: list[tuple[str, Callable[[], Files], str, str]] = [
     ("T12 a change of keys that is not signed", lambda: rotation_changed(seq=1), LEAVES, "rotation"),
     ("T12 the old key signs the end", lambda: rotated_bundle(end_key=KEY), END, "ckpt-key"),
     ("T12 the old key signs the manifest", lambda: rotated_bundle(signer=KEY), ENVELOPE, "rotated-out"),
+    ("T12 a lost key signs on", lambda: given_up(KEY), END, "ckpt-key"),
+    ("T12 a key is lost that the log no longer had", lambda: given_up(twice=True), LEAVES, "rotation-chain"),
     ("T12 a revoked key signs on", revoked_key_signs_on, END, "revoked"),
     ("a quorum that was not reached", lambda: witnessed_bundle(cosigned=False), END, "quorum"),
     ("a witness with the log's own key", lambda: witnessed_bundle(witness=KEY), POLICY, "malformed"),
