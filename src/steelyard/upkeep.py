@@ -48,9 +48,11 @@ def restore_backup(
 ) -> int:
     """Put a file into an empty folder or database."""
     with open_backup(source) as archive, locked(data) as folder, _taken_back(folder, database):
-        manifest = restore(archive, folder, database or sqlite_url(folder), key=key, end_tokens=end_tokens)
+        url = database or sqlite_url(folder)
+        manifest, signed = restore(archive, folder, url, key=key, end_tokens=end_tokens)
         _remember_home(folder, manifest)
-    print(text("upkeep.restored", {"folder": str(data), **_told(manifest)}, lang), flush=True)
+    print(text("upkeep.restored", {"folder": str(data), **_told(manifest)}, lang))
+    print(text("upkeep.restored-signed" if signed else "upkeep.restored-not-signed", {}, lang), flush=True)
     return 0
 
 

@@ -113,7 +113,8 @@ def test_a_backup_under_load_is_restored_and_its_log_proves_that_it_goes_on(
 def prove(server: Server, tmp_path: Path, file: Path, ids: list[str], fingerprint: str) -> None:
     """Restored and started: the work is adopted, the books hold, the old head is the new one's beginning."""
     where = ["--data", str(server.folder), *(["--database", server.database] if server.database else [])]
-    steelyard(tmp_path, "restore", str(file), *where, "--key", fingerprint)
+    said = steelyard(tmp_path, "restore", str(file), *where, "--key", fingerprint)
+    assert "checkpoint of the restored log is signed" in said
     head = manifest_head(file)
     server.launch()
     server.wait_ready()

@@ -34,6 +34,7 @@ from steelyard.store.database import sqlite_url, writing
 from steelyard.store.leaves import leaf_body, log_row, tile_reader
 from steelyard.store.store import Store
 from steelyard.store.unit import Unit
+from steelyard.upkeep import restore_backup
 from tests.support.house import ADMIN, START, House, VirtualClock
 
 TABLES = ("leaf", "tile", "workload", "attempt", "member", "holding_segment", "refusal", "cycle", "declared")
@@ -271,3 +272,15 @@ def test_a_restore_that_was_broken_off_is_not_served(tmp_path: Path, monkeypatch
         put_back(tmp_path / "copy.zip", folder, sqlite_url(folder))
     with pytest.raises(UnavailableError, match="restore-unfinished"):
         bootstrap.build(folder, sqlite_url(folder))
+
+
+@pytest.mark.parametrize("with_key", [True, False])
+def test_a_restore_says_in_sentences_whether_the_log_that_goes_on_is_signed(
+    house: House, tmp_path: Path, with_key: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "copy.zip"
+    write_backup(file, house.folder, url_of(house), with_key=with_key)
+    assert restore_backup(file, tmp_path / "restored", None, None, False, "en") == 0
+    said = capsys.readouterr().out
+    assert ("is signed." in said, "is not signed yet" in said) == (with_key, not with_key)
+    assert "checkpoint-not-signed" not in said

@@ -19,7 +19,8 @@ _EXTRA = re.compile(r"extra argument(?:s|\(s\))? \((.*)\)", re.DOTALL)
 _UNREACHABLE = {"server-not-reachable", "server-address-invalid", "server-not-ours"}
 #: A document that another command takes.
 _WRONG_DOOR = {"document-is-workload", "document-is-declared"}
-_USAGE_CODES = {"output-unknown", "argument-invalid", "argument-missing", "argument-conflict", *_WRONG_DOOR}
+_OF_ARGUMENTS = {"argument-invalid", "argument-missing", "argument-conflict", "restore-folder-not-given"}
+_USAGE_CODES = {"output-unknown", *_OF_ARGUMENTS, *_WRONG_DOOR}
 
 
 class ReaderLeftError(Exception):

@@ -9,6 +9,7 @@ import typer
 
 from steelyard.cli.operators import Folder, call, default_folder
 from steelyard.cli.session import Session
+from steelyard.model.errors import InvalidError
 
 File = Annotated[Path, typer.Argument(metavar="FILE")]
 Database = Annotated[str | None, typer.Option("--database", metavar="URL")]
@@ -40,7 +41,7 @@ def restore(
     end_tokens: Annotated[bool, typer.Option("--end-tokens")] = False,
 ) -> int:
     """A copy put into something empty."""
-    folder = data or default_folder(session)
+    folder = data or _unused(default_folder(session))
     return call("restore", file, folder, database, key, end_tokens, session.lang)
 
 
@@ -52,3 +53,17 @@ def upgrade(
 ) -> int:
     """The database brought to this program's schema."""
     return call("upgrade", data or default_folder(session), database, check, session.lang)
+
+
+def _unused(folder: Path) -> Path:
+    """A folder that nobody named: taken only where nothing is in it, since it may be somebody's server.
+
+    Raises InvalidError `restore-folder-not-given`.
+    """
+    try:
+        used = any(folder.iterdir())
+    except OSError:
+        used = folder.exists()
+    if used:
+        raise InvalidError("restore-folder-not-given", path=str(folder))
+    return folder

@@ -46,8 +46,9 @@ def restore(
     key: str | None = None,
     end_tokens: bool = False,
     wall: Callable[[], int] = wall_clock,
-) -> Manifest:
-    """Put the backup into `database`, which has to be empty, and its files into the locked `folder`.
+) -> tuple[Manifest, bool]:
+    """Put the backup into `database`, which has to be empty, and its files into the locked `folder`. What it
+    was, and whether the log that goes on could be signed: only where the folder has the log's key.
 
     Raises InvalidError (see `backup_file.verify`), ConflictError `restore-not-empty` with nothing changed.
     """
@@ -64,10 +65,11 @@ def restore(
         store.writer.write(_unit(store, manifest, end_tokens))
         with store.read() as view:
             signer = held_key(view, store.install_id, folder)
-        checkpoint(store, LogSigner(store.install_id, signer), "restored")
+        if signer is not None:
+            checkpoint(store, LogSigner(store.install_id, signer), "restored")
     finally:
         store.close()
-    return manifest
+    return manifest, signer is not None
 
 
 def _load(archive: ZipFile, manifest: Manifest, database: str) -> None:

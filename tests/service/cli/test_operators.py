@@ -76,6 +76,17 @@ def test_serving_needs_a_database(calls: list[tuple[Any, ...]]) -> None:
     assert calls == []
 
 
+def test_a_restore_does_not_go_into_a_used_folder_that_nobody_named(
+    calls: list[tuple[Any, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "log.key").touch()
+    for more in ((), ("--database", "postgresql://h/n")):
+        assert installed().run("restore", "/f", *more, lang="en", STEELYARD_DATA=str(tmp_path)) == 2
+        assert "--data FOLDER" in capsys.readouterr().err
+    assert calls == []
+    assert installed().run("restore", "/f", "--data", str(tmp_path)) == 7
+
+
 @pytest.mark.parametrize(
     ("environ", "folder"),
     [
