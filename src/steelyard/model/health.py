@@ -80,9 +80,14 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class DeviceHolder:
-    """A process that a source saw on a device."""
+    """A process that a source saw on a device, and that no workload of this installation owns.
+
+    The machine's CPU and memory are shared by all its processes: their holders are those that take a large
+    share for long (`cpu`, `memory`), and what they take is not to be given away; the rest stays on offer.
+    """
 
     pid: int | None
     name: str | None
-    memory: int | None = None  # MiB of device memory
+    memory: int | None = None  # MiB: of device memory, or of the machine's where that is the device
+    cpu: int | None = None  # milli-cores, sustained; of a holder of the machine's CPU only
     start_time: int | None = None  # ticks since boot, so that a reused pid is told apart; None: not read
