@@ -9,14 +9,14 @@ every figure is None, and its health is unknown with a `row-incomplete` sign.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
 
-from steelyard.model.health import DeviceHolder, Health, Sign
+from steelyard.model.health import DeviceHolder, Health, Sign, SignCode, SignSource
 
 LINE_LIMIT = 400  # characters of a line that are kept
+DETAIL_LIMIT = 200  # characters of a source's words that a sign keeps
 TEXT_LIMIT = 4 * 1024 * 1024  # characters of an output that are looked at; the rest is a problem
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -25,7 +25,8 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 class ProblemCode(StrEnum):
     """Closed list: what a parser could not use, and why."""
 
-    UNRECOGNISED = "unrecognised"  # not a layout of this tool (localized, another tool of the same name)
+    UNRECOGNISED = "unrecognised"  # not a layout of this tool (localized, cut, of a version not known)
+    TOOL_FOREIGN = "tool-foreign"  # a layout of another vendor's tool of the same name
     ROW_INCOMPLETE = "row-incomplete"
     TRUNCATED = "truncated"
     TOO_LONG = "too-long"
@@ -40,6 +41,7 @@ class Problem:
     code: ProblemCode
     line: str  # at most LINE_LIMIT characters, control characters taken out
     number: int | None = None  # of the line in the text, from 1
+    sign: SignCode | None = None  # which step failed, where the line says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,42 @@ class Parsed:
     attached: int | None = None  # how many the tool itself says there are; fewer readings: one is missing
 
 
-Parser: TypeAlias = Callable[[str], Parsed]
+#: What a reading tells in figures; none of them is kept of an incomplete row.
+FIGURES = (
+    "memory",
+    "memory_used",
+    "utilisation",
+    "memory_utilisation",
+    "temperature",
+    "power",
+    "power_limit",
+    "ecc_uncorrected",
+)
+_WORST_FIRST = (Health.MISSING, Health.UNHEALTHY, Health.UNKNOWN, Health.DEGRADED, Health.HEALTHY)
+
+
+def incomplete(identity: Reading, why: str = "") -> Reading:
+    """A row that could not be read whole: who it is where that was certain, no figure, unknown health."""
+    sign = Sign(SignCode.ROW_INCOMPLETE, Health.UNKNOWN, SignSource.TOOL, kept(why)[:DETAIL_LIMIT])
+    bare = replace(
+        identity,
+        memory=None,
+        memory_used=None,
+        utilisation=None,
+        memory_utilisation=None,
+        temperature=None,
+        power=None,
+        power_limit=None,
+        ecc_uncorrected=None,
+    )
+    return replace(bare, complete=False, mig=None, health=Health.UNKNOWN, signs=(sign,), holders=(), other={})
+
+
+def judged(reading: Reading, signs: Iterable[Sign]) -> Reading:
+    """A complete row with what speaks against its health, worst first; its health is that of the worst."""
+    ranked = sorted(signs, key=lambda sign: _WORST_FIRST.index(sign.health))
+    health = ranked[0].health if ranked else Health.HEALTHY
+    return replace(reading, signs=tuple(ranked), health=health)
 
 
 def clean(text: str) -> str:

@@ -1,0 +1,1 @@
+"""One file for each vendor: its tools' layouts, each a pure parser that takes a line at a time."""
