@@ -91,6 +91,15 @@ def test_groups_are_narrowed_and_ordered(house: House) -> None:
     assert recurring(house, end=1)["items"] == []
 
 
+def test_a_wrong_document_is_a_matter_of_the_request_and_not_of_scheduling(house: House) -> None:
+    with pytest.raises(InvalidError):
+        house.submit("wrong", requests={"gpu": "many"})
+    (item,) = recurring(house, group="request")["items"]
+    assert (item["kind"], item["verdict"]["code"]) == ("refusal", "invalid-request")
+    assert (item["verdict"]["group"], item["verdict"]["action"]) == ("request", "correct-request")
+    assert {code for code, _ in brief(recurring(house, group="scheduling"))} == {"exceeds-max-quota"}
+
+
 @pytest.mark.parametrize(
     ("order", "wanted"),
     [("worst", {}), ("count", {"stage": "nowhere"}), ("count", {"group": "x"}), ("count", {"end": 0})],

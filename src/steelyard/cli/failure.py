@@ -58,8 +58,8 @@ def status_of(error: SteelyardError) -> int:
         return USAGE
     if status == 404 or isinstance(error, NotFoundError):
         return NOT_FOUND
-    if status == 422 or isinstance(error, RefusedError):
-        return REFUSED
+    if status == 422 or isinstance(error, RefusedError) or getattr(error, "refusal", None):
+        return REFUSED  # also a document that is wrong: it was turned away, and that is on record
     if status == 503 or (isinstance(error, UnavailableError) and error.code.startswith("server-")):
         return NOT_REACHABLE
     return FAILED

@@ -29,6 +29,7 @@ class Stage(StrEnum):
 class Group(StrEnum):
     """Whose kind of problem it is."""
 
+    REQUEST = "request"  # what was asked is wrong in itself, whatever there is to run it on
     SCHEDULING = "scheduling"
     ENVIRONMENT = "environment"
     BUSINESS = "business"

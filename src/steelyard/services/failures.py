@@ -10,7 +10,7 @@ from steelyard.identity.authorise import scope
 from steelyard.model.errors import InvalidError
 from steelyard.model.failures import Group, Stage
 from steelyard.model.ids import render
-from steelyard.model.organisation import Principal, Verb
+from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.services.failure_catalogue import load_catalogue
 from steelyard.services.reasons import read_reasons
 from steelyard.services.verdicts import judge_refusal
@@ -40,9 +40,7 @@ def recurring(
     with store.read() as view:
         groups = [{**row, "kind": "attempt"} for row in repository.failed_groups(view, attempts, wanted)]
         stages = repository.failed_stages(view, attempts, wanted)
-        refused = []
-        if wanted.group in (None, Group.SCHEDULING):
-            refused = repository.refused_groups(view, refusals, wanted)
+        refused = _refused(view, refusals, wanted)
         groups += [{**row, "kind": "refusal", "workloads": 0, "lost": 0, "simulated": False}
                    for row in refused]  # fmt: skip
         shown = sorted(groups, key=_RANKS[order])[:limit]
@@ -98,6 +96,17 @@ def _item(row: Record, projects: dict[tuple[str, bool], dict[str, int]]) -> Json
             {"project": name, "count": count} for name, count in sorted(of.items(), key=lambda one: -one[1])
         ],
     }
+
+
+def _refused(view: View, seen: Scope, wanted: FailureFilter) -> list[Record]:
+    """Groups of refusals. Their cause stands in no column: it is that of the newest one's verdict."""
+    rows = repository.refused_groups(view, seen, wanted)
+    if wanted.group is None:
+        return rows
+    newest = repository.refused_rows(view, {row["newest"] for row in rows})
+    verdicts = {number: judge_refusal(read_reasons(row["reasons_json"])) for number, row in newest.items()}
+    groups = {number: None if found is None else found.group for number, found in verdicts.items()}
+    return [row for row in rows if groups[row["newest"]] == wanted.group]
 
 
 def _newest(view: View, row: Record) -> Json:

@@ -21,7 +21,7 @@ _a, _w, _r = t.attempt.c, t.workload.c, t.refusal.c
 
 @dataclass(frozen=True, slots=True)
 class FailureFilter:
-    """What failures are narrowed to; None: not. `group` speaks of attempts alone: refusals are scheduling."""
+    """What failures are narrowed to; None: not. `group` narrows attempts alone: of refusals no row has it."""
 
     start: int = 0
     end: int = 2**62

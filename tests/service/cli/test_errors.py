@@ -45,6 +45,12 @@ def test_a_refusal_gives_every_reason_and_where_it_is_recorded(capsys: pytest.Ca
     assert "rf_9" in lines[3]
 
 
+def test_a_wrong_document_whose_refusal_is_recorded_is_a_refusal(capsys: pytest.CaptureFixture[str]) -> None:
+    fake = installed().problem("POST /v1/workloads", 400, "field-missing", refusal="rf_9")
+    assert fake.run("submit", "a", "-n", "lab", "--", "true") == 3
+    assert "rf_9" in capsys.readouterr().err
+
+
 def test_a_code_of_a_newer_server_is_told_in_the_server_s_words(capsys: pytest.CaptureFixture[str]) -> None:
     fake = installed().problem("GET /v1/doctor", 409, "brand-new-code", detail="A new rule says no.")
     assert fake.run("doctor") == 1

@@ -40,11 +40,12 @@ def failures(facts: Facts, say: Speech) -> Markup:
 
 def _refused(record: Json, say: Speech) -> Cells:
     reason = record["reasons"][0] if record["reasons"] else {"code": "unknown"}
+    verdict = record.get("verdict") or {"group": "unknown", "responsible": "submitter"}
     return (
         el("span", record["name"] or "–", cls="tight"),
         badge(say("stage.refused"), "pending"),
-        el("span", say.word("group", "scheduling"), cls="tight"),
-        el("span", say.word("responsible", "submitter"), cls="tight"),
+        el("span", say.word("group", verdict["group"]), cls="tight"),
+        el("span", say.word("responsible", verdict["responsible"]), cls="tight"),
         el("span", say.reason(reason), cls="told"),
         el("code", record["id"], cls="tight"),
     )
