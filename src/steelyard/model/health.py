@@ -89,5 +89,5 @@ class DeviceHolder:
     pid: int | None
     name: str | None
     memory: int | None = None  # MiB: of device memory, or of the machine's where that is the device
-    cpu: int | None = None  # milli-cores, sustained; of a holder of the machine's CPU only
     start_time: int | None = None  # ticks since boot, so that a reused pid is told apart; None: not read
+    cpu: int | None = None  # milli-cores, sustained; of a holder of the machine's CPU only
