@@ -1,0 +1,208 @@
+"""Every sample text of a vendor tool gives exactly the records that were written down for it by hand.
+
+`tests/data/devices/samples/` holds the texts, `tests/data/devices/expected/VENDOR.yaml` what each of them
+says, `tests/data/devices/marks.yaml` how far each can be trusted: no file is a capture of a real machine.
+A sample may hold several outputs, separated by lines that start with `# ---`.
+
+An expected reading lists the fields that differ from their default (`complete` is true unless said);
+a sign is [code, health, source, detail, params], a holder [pid, name, MiB], a problem [code, line, sign].
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from steelyard.devices.parsers import layouts, parse
+from steelyard.devices.reading import FIGURES, Parsed, Problem, Reading
+from steelyard.model.health import DeviceHolder, Health, Sign, SignCode
+
+DATA = Path(__file__).parents[2] / "data" / "devices"
+SAMPLES = DATA / "samples"
+SEPARATOR = "# ---"
+MARKS = {"A", "B", "C", "S", "M"}
+#: Marks of which a text may stand in as something that was seen printed whole in public.
+SEEN = {"A"}
+_DEFAULTS = {
+    field.name: field.default if field.default is not dataclasses.MISSING else field.default_factory()
+    for field in dataclasses.fields(Reading)
+    if field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One output within a sample, and what it was expected to hold."""
+
+    sample: str
+    number: int
+    tool: str
+    layout: str | None  # what was asked of the tool; None: told from the text
+    text: str
+    expected: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.sample}:{self.number}"
+
+
+def parts_of(text: str) -> list[str]:
+    """The outputs of a sample: what stands between separators. Before the first one there is nothing."""
+    parts: list[list[str]] = [[]]
+    for line in text.splitlines(keepends=True):
+        if line.startswith(SEPARATOR):
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    return ["".join(part) for part in parts if part]
+
+
+def expectations() -> dict[str, dict[str, Any]]:
+    """Sample → its row, over all vendors. A sample stands in one file only."""
+    rows: dict[str, dict[str, Any]] = {}
+    for path in sorted((DATA / "expected").glob("*.yaml")):
+        for sample, row in yaml.safe_load(path.read_text(encoding="utf-8")).items():
+            assert sample not in rows, sample
+            rows[sample] = row
+    return rows
+
+
+def marks() -> dict[str, str]:
+    """Sample → its marks, e.g. `A` or `B S`."""
+    table: dict[str, str] = yaml.safe_load((DATA / "marks.yaml").read_text(encoding="utf-8"))["samples"]
+    return table
+
+
+def all_parts() -> list[Part]:
+    """Every output of every sample."""
+    found = []
+    for sample, row in expectations().items():
+        texts = parts_of((SAMPLES / sample).read_text(encoding="utf-8"))
+        assert len(texts) == len(row["parts"]), f"{sample}: {len(texts)} outputs"
+        for number, (text, expected) in enumerate(zip(texts, row["parts"], strict=True), 1):
+            tool = expected.get("tool", row.get("tool"))
+            found.append(Part(sample, number, tool, expected.get("asked"), text, expected))
+    return found
+
+
+def as_written(value: object) -> object:
+    """A field of a reading as the table writes it."""
+    if isinstance(value, Sign):
+        return [value.code.value, value.health.value, value.source.value, value.detail, value.params]
+    if isinstance(value, DeviceHolder):
+        return [value.pid, value.name, value.memory]
+    if isinstance(value, Problem):
+        return [value.code.value, value.number, value.sign.value if value.sign else None]
+    if isinstance(value, Health):
+        return value.value
+    if isinstance(value, tuple):
+        return [as_written(one) for one in value]
+    return value
+
+
+def written(reading: Reading) -> dict[str, object]:
+    """A reading as the table writes it: the fields that differ from their default, without its line."""
+    row: dict[str, object] = {}
+    for field in dataclasses.fields(Reading):
+        value = getattr(reading, field.name)
+        if field.name in ("line", "tool", "layout") or value == _DEFAULTS.get(field.name, dataclasses.MISSING):
+            continue
+        row[field.name] = as_written(value)
+    if row["complete"] is True:
+        del row["complete"]
+    return row
+
+
+def filled(row: list[Any], length: int) -> list[Any]:
+    """A list of the table with what it leaves out at its end."""
+    rest = ["", {}] if length == 5 else [None, None, None]
+    return [*row, *rest[len(rest) - (length - len(row)) :]] if len(row) < length else row
+
+
+def expected_readings(part: Part) -> list[dict[str, Any]]:
+    """The readings of the table, with what all of them share and with short lists filled."""
+    shared = part.expected.get("all", {})
+    found = []
+    for one in part.expected.get("readings", []):
+        row = {**shared, **one}
+        row = {name: value for name, value in row.items() if value is not None}
+        if "signs" in row:
+            row["signs"] = [filled(sign, 5) for sign in row["signs"]]
+        if row.get("complete") is True:
+            del row["complete"]
+        found.append(row)
+    return found
+
+
+def read(part: Part) -> Parsed:
+    return parse(part.tool, part.layout, part.text)
+
+
+PARTS = all_parts()
+
+
+@pytest.mark.parametrize("part", PARTS, ids=str)
+def test_a_sample_gives_exactly_the_records_written_down_for_it(part: Part) -> None:
+    parsed = read(part)
+    assert [written(reading) for reading in parsed.readings] == expected_readings(part)
+    wanted = [filled(problem, 3) for problem in part.expected.get("problems", [])]
+    assert [as_written(problem) for problem in parsed.problems] == wanted
+    for name in ("tool_version", "driver", "attached"):
+        assert getattr(parsed, name) == part.expected.get(name), name
+    assert {reading.tool for reading in parsed.readings} <= {part.tool}
+    assert {reading.layout for reading in parsed.readings} <= {part.expected.get("layout")}
+
+
+@pytest.mark.parametrize("part", PARTS, ids=str)
+def test_an_incomplete_row_has_no_figure_and_unknown_health_and_every_row_keeps_its_line(part: Part) -> None:
+    for reading in read(part).readings:
+        assert reading.line
+        if not reading.complete:
+            assert all(getattr(reading, name) is None for name in FIGURES)
+            assert reading.health is Health.UNKNOWN
+            assert [sign.code for sign in reading.signs] == [SignCode.ROW_INCOMPLETE]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=str)
+def test_a_cut_output_never_gives_a_figure_that_the_whole_one_does_not(part: Part) -> None:
+    """Cut anywhere: a reading that is left has the figures of the whole output, or none."""
+    seen = {identity(reading): reading for reading in read(part).readings}
+    step = max(1, len(part.text) // 60)
+    for end in range(0, len(part.text), step):
+        for reading in parse(part.tool, part.layout, part.text[:end]).readings:
+            whole = seen.get(identity(reading))
+            for name in FIGURES:
+                figure = getattr(reading, name)
+                assert figure is None or (whole is not None and figure == getattr(whole, name)), (end, name)
+
+
+def identity(reading: Reading) -> tuple[object, ...]:
+    """By which a reading is found again in another output of the same devices."""
+    return reading.index, reading.host_index, reading.pci, reading.uuid, reading.parent, reading.module
+
+
+def test_every_sample_has_its_row_and_its_mark() -> None:
+    samples = {path.name for path in SAMPLES.iterdir()}
+    assert set(marks()) == samples
+    assert set(expectations()) == samples
+    for sample, mark in marks().items():
+        assert set(mark.split()) <= MARKS, sample
+
+
+def test_nothing_below_the_best_mark_counts_as_seen_and_no_sample_is_a_capture() -> None:
+    document = yaml.safe_load((DATA / "marks.yaml").read_text(encoding="utf-8"))
+    assert document["captures"] == 0
+    assert set(document["marks"]) == MARKS
+    seen = {sample for sample, mark in marks().items() if set(mark.split()) <= SEEN}
+    assert seen == {sample for sample, mark in marks().items() if mark == "A"}
+    assert "nvidia-smi_query_faulty_rows.csv" not in seen
+
+
+def test_every_layout_of_every_tool_is_told_from_its_text_alone() -> None:
+    for part in PARTS:
+        wanted = part.expected.get("layout")
+        assert wanted is None or wanted in {layout.name for layout in layouts(part.tool)}, str(part)
