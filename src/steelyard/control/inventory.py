@@ -7,19 +7,18 @@ membership follows from the declared pools and is an interval like every other r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from steelyard.control.context import Context
+from steelyard.control.membership import Membership
 from steelyard.evidence.leaf import Head, LeafDraft
 from steelyard.evidence.usage import MeterDevice
 from steelyard.model.ids import render
 from steelyard.model.resources import Availability, FoundDevice, FoundNode, Provenance, UnavailableReason
 from steelyard.services.ground import FOLLOWED_VERSION
 from steelyard.services.live_records import LiveDevice, LiveNode
-from steelyard.store import live as rows
 from steelyard.store import tables as t
 from steelyard.store.unit import NO_HEAD, Unit
 
@@ -31,58 +30,12 @@ _MISSING = (Availability.UNPLANNED, UnavailableReason.MISSING.value)
 _FENCED = (Availability.UNPLANNED, UnavailableReason.FENCED.value)
 
 
-@dataclass(frozen=True, slots=True)
-class PoolFlavor:
-    """One flavor of a declared pool, and which devices are of it."""
-
-    pool: str
-    cluster: str
-    labels: tuple[tuple[str, str], ...]
-    name: str
-    device_class: str
-    model: str | None
-    family: str | None
-
-    def takes(self, node: LiveNode, device: LiveDevice) -> bool:
-        """True when the device belongs to it."""
-        return (
-            node.cluster == self.cluster
-            and device.device_class.value == self.device_class
-            and (self.model is None or self.model == device.model)
-            and (self.family is None or self.family == device.family)
-            and all(node.labels.get(key) == value for key, value in self.labels)
-        )
-
-
-def load_flavors(context: Context) -> list[PoolFlavor]:
-    """The declared pools' flavors, in the order of pool name and declaration."""
-    with context.store.read() as connection:
-        pools = rows.declared_current(connection, "Pool")
-    found = []
-    for pool, body in pools.items():
-        spec = msgspec.json.decode(body)
-        labels = tuple(sorted(((spec.get("selector") or {}).get("labels") or {}).items()))
-        for flavor in spec.get("flavors") or ():
-            found.append(
-                PoolFlavor(
-                    pool,
-                    spec["cluster"],
-                    labels,
-                    flavor["name"],
-                    flavor["class"],
-                    flavor.get("model"),
-                    flavor.get("family"),
-                )
-            )
-    return found
-
-
 class Inventory:
     """Books what the agents find, cluster by cluster."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._flavors = load_flavors(context)
+        self._membership = Membership(context)
         self._names: dict[tuple[str, str], LiveNode] = {
             (node.cluster, node.name): node for node in context.state.nodes.values()
         }
@@ -92,11 +45,11 @@ class Inventory:
 
     def pools_changed(self, version: int) -> None:
         """Something was declared, up to `version`: every device is looked at again."""
-        self._flavors = load_flavors(self._context)
+        self._membership.load()
         context, now = self._context, self._context.now()
         unit = context.unit()
         for node in context.state.nodes.values():
-            self._assign(unit, node, now)
+            self._membership.assign(unit, node, now)
         self._bump(unit)
         unit.upsert(t.counter, ("name",), name=FOLLOWED_VERSION, value=version)
         context.commit(unit, now)
@@ -161,7 +114,7 @@ class Inventory:
         for device in _parents_first(fresh):
             self._device(unit, known, device, found, now)
         self._changed(unit, known, found.availability, found.reason, states, now, fresh)
-        self._assign(unit, known, now)
+        self._membership.assign(unit, known, now)
 
     def _states(self, known: LiveNode, found: FoundNode) -> list[State]:
         """Registered devices of the node whose state is another now; what vanished is missing."""
@@ -207,7 +160,7 @@ class Inventory:
         for device in _parents_first(found.devices):
             self._device(unit, node, device, found, now)
         self._leaf(unit, node, carrier, "node.register", [_outline(device) for device in found.devices])
-        self._assign(unit, node, now)
+        self._membership.assign(unit, node, now)
         context.state.touch_node(node.id)
 
     def _changed(
@@ -343,35 +296,6 @@ class Inventory:
         self._context.state.touch(device.id)
         if device.id in self._context.meter:
             self._context.meter.set_availability(device.id, to.value, reason, now)
-
-    def _assign(self, unit: Unit, node: LiveNode, now: int) -> None:
-        """Pool and flavor of each device of a node: an interval that is closed when it changes."""
-        for device in node.devices:
-            match = next((flavor for flavor in self._flavors if flavor.takes(node, device)), None)
-            wanted = (None, None) if match is None else (match.pool, match.name)
-            if wanted == (device.pool, device.flavor):
-                continue
-            if device.pool is not None:
-                unit.update(
-                    t.pool_member,
-                    {"device_id": device.id, "pool": device.pool},
-                    null=("valid_to",),
-                    valid_to=now,
-                )
-            if match is not None:
-                unit.insert(
-                    t.pool_member,
-                    device_id=device.id,
-                    pool=match.pool,
-                    flavor=match.name,
-                    valid_from=now,
-                    valid_to=None,
-                    version=now,
-                )
-            device.pool, device.flavor = wanted
-            if device.id in self._context.meter:
-                self._context.meter.set_pool(device.id, device.pool, now)
-        self._context.state.touch_node(node.id)
 
 
 def _effective(node: FoundNode, device: FoundDevice) -> tuple[Availability, str | None]:
