@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from steelyard.cli.session import Session
-from steelyard.locale.rendering import amount
+from steelyard.locale import rendering
+from steelyard.locale.rendering import CLASS_ORDER as ORDER
 
-#: Accelerators first, as people ask.
-ORDER = ("gpu", "npu", "other", "cpu", "memory")
+__all__ = ["ORDER", "amounts"]
 
 
 def amounts(session: Session, quantities: Mapping[str, int] | None) -> str:
     """`2 GPU, 4 CPU, 8 GiB of memory`; a dash where nothing is known."""
-    if not quantities:
-        return "–"
-    known = sorted(quantities.items(), key=lambda item: (_rank(item[0]), item[0]))
-    return session.text("reason.comma").join(amount(name, quantity, session.lang) for name, quantity in known)
-
-
-def _rank(name: str) -> int:
-    return ORDER.index(name) if name in ORDER else len(ORDER)
+    return rendering.amounts(quantities, session.lang)

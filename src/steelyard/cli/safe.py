@@ -4,27 +4,11 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
 from typing import Any
 
-# C0 but tab and line feed, DEL, C1, and the marks that turn the direction of what follows.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+from steelyard.locale.plain import UNSAFE, one_line, visible
 
-
-def visible(text: str) -> str:
-    r"""The text with what a terminal would obey written out, e.g. `\x1b`."""
-    return _UNSAFE.sub(_written, text)
-
-
-def one_line(value: object) -> str:
-    """A value for a cell or a sentence: visible, on one line."""
-    return visible(str(value)).replace("\n", "\\n").replace("\t", " ")
-
-
-def _written(matched: re.Match[str]) -> str:
-    number = ord(matched[0])
-    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
-
+__all__ = ["LogText", "one_line", "to_json", "to_line", "visible"]
 
 def to_json(data: Any) -> str:
     """JSON for people and programs: real letters, but nothing that a terminal obeys."""
@@ -37,7 +21,7 @@ def to_line(data: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _UNSAFE.sub(lambda matched: f"\\u{ord(matched[0]):04x}", text)
+    return UNSAFE.sub(lambda matched: f"\\u{ord(matched[0]):04x}", text)
 
 
 class LogText:

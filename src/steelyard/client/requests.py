@@ -1,21 +1,23 @@
-"""The requests that every method of the client is made of: JSON, pages, versions, idempotency."""
+"""How the client sends its calls: one connection, one language, everything in its turn."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
 import httpx
 
-from steelyard.client.transport import Query, Transport, decoded, problem_of
-from steelyard.client.views import Json
+from steelyard.client import steps
+from steelyard.client.call import Call, Pages, Pause
+from steelyard.client.shown import shown
+from steelyard.client.transport import Query, Transport, body_of, problem_of
 
-PAGE = 200
 DEFAULT_URL = "http://127.0.0.1:7580"
 Self = TypeVar("Self", bound="Requests")
+T = TypeVar("T")
 
 
 class Requests:
@@ -67,16 +69,12 @@ class Requests:
         """Ends the connections."""
         self._transport.close()
 
-
     def call(
         self, method: str, path: str, *, query: Query | None = None, body: Any = None
     ) -> tuple[int, Any]:
         """Status and decoded body of any request; a problem is an answer here, too."""
         answer = self._transport.call(method, path, query=query, body=body)
-        try:
-            return answer.status_code, answer.json() if answer.content else None
-        except ValueError:
-            return answer.status_code, answer.text
+        return answer.status_code, body_of(answer)
 
     def download(
         self, path: str, body: Any = None, *, method: str = "POST", patience: float | None = None
@@ -87,49 +85,28 @@ class Requests:
             raise problem_of(answer)
         return answer.content
 
-    def _get(self, path: str, query: Query | None = None) -> Any:
-        return decoded(self._transport.call("GET", path, query=query))
+    def _ask(self, call: Call[T]) -> T:
+        answer = self._transport.call(call.method, call.path, **call.options())
+        return call.result(answer, self._lang)
 
-    def _delete(self, path: str) -> Any:
-        return decoded(self._transport.call("DELETE", path))
+    def _run(self, taken: steps.Steps[T]) -> T:
+        """Carries out what takes several requests."""
+        answer: Any = None
+        try:
+            while True:
+                step = taken.send(answer)
+                answer = self._sleep(step.seconds) if isinstance(step, Pause) else self._ask(step)
+        except StopIteration as done:
+            result: T = done.value
+            return result
 
-    def _post(
-        self,
-        path: str,
-        body: Any = None,
-        *,
-        repeatable: bool = True,
-        version: int | None = None,
-        key: str | None = None,
-        query: Query | None = None,
-        patience: float | None = None,
-    ) -> Any:
-        headers = {} if version is None else {"If-Match": f'"{version}"'}
-        if key is not None:
-            headers["Idempotency-Key"] = key
-        return decoded(
-            self._transport.call(
-                "POST",
-                path,
-                query=query,
-                body=body,
-                headers=headers,
-                repeatable=repeatable,
-                patience=patience,
-            )
-        )
+    def _items(self, pages: Pages[T], most: int | None = None) -> list[T]:
+        return self._run(steps.items(pages, most, self._lang))
 
-    def _items(self, path: str, query: Query | None = None, most: int | None = None) -> list[Json]:
-        """Items of all pages, at most `most`."""
-        items: list[Json] = []
+    def _each(self, pages: Pages[T]) -> Iterator[T]:
         cursor: str | None = None
-        while most is None or len(items) < most:
-            limit = PAGE if most is None else min(PAGE, most - len(items))
-            page = self._get(path, {**(query or {}), "limit": limit, "cursor": cursor})
-            if isinstance(page, list):
-                return page[:most]
-            items += page["items"]
-            cursor = page.get("next_cursor")
+        while True:
+            rows, cursor = steps.rows_of(self._ask(pages.page(cursor)))
+            yield from shown(rows, pages.of, self._lang)
             if not cursor:
-                break
-        return items if most is None else items[:most]
+                return

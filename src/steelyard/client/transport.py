@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -22,13 +23,61 @@ _MAX_PAUSE = 5.0
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
-class Transport:
-    """HTTP to one server.
+class Exchange:
+    """The tries of one request: what goes out, and after each try whether another one follows.
 
     A request is tried again (`tries` times in all) when nothing was sent, and, if it is repeatable,
     also when its answer was lost or the server asks for patience (502, 503, 504). A change carries one
-    Idempotency-Key over all its tries. The token goes into a header only, never into a text.
+    Idempotency-Key over all its tries.
     """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        tries: int,
+        method: str,
+        *,
+        query: Query | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool | None = None,
+        patience: float | None = None,
+    ) -> None:
+        sent = with_token(headers, token)
+        if method not in ("GET", "HEAD"):
+            sent.setdefault("Idempotency-Key", uuid.uuid4().hex)
+        self.request: dict[str, Any] = {"params": text_query(query), "headers": sent}
+        if body is not None:
+            self.request["json"] = body
+        if patience is not None:
+            self.request["timeout"] = httpx.Timeout(patience, connect=5.0)
+        self._again = method in ("GET", "HEAD", "DELETE") if repeatable is None else repeatable
+        self._url, self._left, self._pause = url, tries, 0.1
+
+    def answered(self, answer: httpx.Response) -> float | None:
+        """None: the answer stands. Else the seconds before the next try."""
+        self._left -= 1
+        if not self._left or not self._again or answer.status_code not in _TRY_AGAIN:
+            return None
+        self._pause = _retry_after(answer, self._pause)
+        return self._next()
+
+    def failed(self, error: httpx.HTTPError) -> float:
+        """The seconds before the next try. Raises NotReachableError when there is none."""
+        self._left -= 1
+        if not self._left or not (self._again or isinstance(error, _NOT_SENT)):
+            raise unreachable(self._url, error) from error
+        return self._next()
+
+    def _next(self) -> float:
+        pause = self._pause
+        self._pause = min(pause * 3, _MAX_PAUSE)
+        return pause
+
+
+class Transport:
+    """HTTP to one server. The token goes into a header only, never into a text."""
 
     def __init__(
         self,
@@ -45,20 +94,8 @@ class Transport:
         self.token = token
         self._tries = tries
         self._sleep = sleep
-        try:
-            host = urlsplit(self.url).hostname
-            if host is None or urlsplit(self.url).scheme not in ("http", "https"):
-                raise ValueError("http://HOST:PORT")
-            self._http = httpx.Client(
-                base_url=self.url,
-                headers={"Accept-Language": lang, "Accept": "application/json"},
-                timeout=httpx.Timeout(timeout, connect=5.0),
-                transport=transport,
-                trust_env=host not in _LOOPBACK,  # a proxy has no way to this machine's own loopback
-                follow_redirects=False,  # the credential goes nowhere else
-            )
-        except (httpx.InvalidURL, ValueError) as error:
-            raise NotReachableError("server-address-invalid", url=url[:200], reason=str(error)) from None
+        with invalid_address(self.url):
+            self._http = httpx.Client(**settings(self.url, lang, timeout), transport=transport)
 
     def close(self) -> None:
         """Ends the connections."""
@@ -77,59 +114,95 @@ class Transport:
     ) -> httpx.Response:
         """The answer, whatever its status. `patience`: seconds to wait for it, where it takes more than most.
         Raises NotReachableError when there is none."""
-        sent = self._headers(headers)
-        if method not in ("GET", "HEAD"):
-            sent.setdefault("Idempotency-Key", uuid.uuid4().hex)
-        again = method in ("GET", "HEAD", "DELETE") if repeatable is None else repeatable
-        request: dict[str, Any] = {"params": _query(query), "headers": sent}
-        if body is not None:
-            request["json"] = body
-        if patience is not None:
-            request["timeout"] = httpx.Timeout(patience, connect=5.0)
-        pause = 0.1
-        for attempt in range(1, self._tries + 1):
-            last = attempt == self._tries
+        tries = Exchange(
+            self.url, self.token, self._tries, method,
+            query=query, body=body, headers=headers, repeatable=repeatable, patience=patience,
+        )  # fmt: skip
+        while True:
             try:
-                answer = self._http.request(method, path, **request)
-            except _NOT_SENT as error:
-                if last:
-                    raise self._unreachable(error) from error
+                answer = self._http.request(method, path, **tries.request)
             except httpx.HTTPError as error:
-                if last or not again:
-                    raise self._unreachable(error) from error
+                pause: float | None = tries.failed(error)
             else:
-                if last or not again or answer.status_code not in _TRY_AGAIN:
+                pause = tries.answered(answer)
+                if pause is None:
                     return answer
-                pause = _retry_after(answer, pause)
-            self._sleep(pause)
-            pause = min(pause * 3, _MAX_PAUSE)
-        raise AssertionError("a try returns or raises")
+            self._sleep(pause or 0.0)
 
     def stream(self, path: str, *, query: Query | None = None) -> Iterator[tuple[str, str]]:
         """(event, data) pairs of a stream of server-sent events, until the server ends it."""
         try:
-            with self._http.stream(
-                "GET",
-                path,
-                params=_query(query),
-                headers=self._headers({"Accept": "text/event-stream"}),
-                timeout=httpx.Timeout(30.0, read=60.0),  # the server says something every 15 seconds
-            ) as answer:
+            with self._http.stream("GET", path, **stream_request(query, self.token)) as answer:
                 if answer.status_code >= 400:
                     answer.read()
                     raise problem_of(answer)
-                yield from _events(answer.iter_lines())
+                events = Events()
+                for line in answer.iter_lines():
+                    if (event := events.line(line)) is not None:
+                        yield event
         except httpx.HTTPError as error:
-            raise self._unreachable(error) from error
+            raise unreachable(self.url, error) from error
 
-    def _headers(self, more: Mapping[str, str] | None) -> dict[str, str]:
-        headers = dict(more or {})
-        if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
-        return headers
 
-    def _unreachable(self, error: Exception) -> NotReachableError:
-        return NotReachableError("server-not-reachable", url=self.url, reason=_said(error))
+class Events:
+    """Server-sent events, line by line."""
+
+    def __init__(self) -> None:
+        self._name, self._data = "message", list[str]()
+
+    def line(self, line: str) -> tuple[str, str] | None:
+        """The (event, data) that a line ends, if it ends one."""
+        if not line:
+            found = (self._name, "\n".join(self._data)) if self._data else None
+            self._name, self._data = "message", []
+            return found
+        if line.startswith("event:"):
+            self._name = line[6:].strip()
+        elif line.startswith("data:"):
+            self._data.append(line[5:].removeprefix(" "))
+        return None
+
+
+@contextmanager
+def invalid_address(url: str) -> Iterator[None]:
+    """Raises NotReachableError for an address that is none."""
+    try:
+        yield
+    except (httpx.InvalidURL, ValueError) as error:
+        raise NotReachableError("server-address-invalid", url=url[:200], reason=str(error)) from None
+
+
+def settings(url: str, lang: str, timeout: float) -> dict[str, Any]:
+    """What every connection to an address is opened with. Raises ValueError for one that is none."""
+    host = urlsplit(url).hostname
+    if host is None or urlsplit(url).scheme not in ("http", "https"):
+        raise ValueError("http://HOST:PORT")
+    return {
+        "base_url": url,
+        "headers": {"Accept-Language": lang, "Accept": "application/json"},
+        "timeout": httpx.Timeout(timeout, connect=5.0),
+        "trust_env": host not in _LOOPBACK,  # a proxy has no way to this machine's own loopback
+        "follow_redirects": False,  # the credential goes nowhere else
+    }
+
+
+def stream_request(query: Query | None, token: str | None) -> dict[str, Any]:
+    """What a stream of events is asked for with."""
+    return {
+        "params": text_query(query),
+        "headers": with_token({"Accept": "text/event-stream"}, token),
+        "timeout": httpx.Timeout(30.0, read=60.0),  # the server says something every 15 seconds
+    }
+
+
+def with_token(headers: Mapping[str, str] | None, token: str | None) -> dict[str, str]:
+    """The headers with the credential."""
+    return {**(headers or {}), **({"Authorization": f"Bearer {token}"} if token else {})}
+
+
+def unreachable(url: str, error: Exception) -> NotReachableError:
+    """Nobody answered."""
+    return NotReachableError("server-not-reachable", url=url, reason=str(error)[:200] or type(error).__name__)
 
 
 def problem_of(answer: httpx.Response) -> ApiError:
@@ -160,7 +233,8 @@ def _mapping(answer: httpx.Response) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def _query(query: Query | None) -> dict[str, str]:
+def text_query(query: Query | None) -> dict[str, str]:
+    """A query as it is sent; None and False are left out."""
     shown = {}
     for key, value in (query or {}).items():
         if value is not None and value is not False:
@@ -173,26 +247,17 @@ def _retry_after(answer: httpx.Response, pause: float) -> float:
     return min(float(asked), _MAX_PAUSE) if asked.isdigit() else pause
 
 
-def _said(error: Exception) -> str:
-    return str(error)[:200] or type(error).__name__
-
-
-def _events(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
-    name, data = "message", list[str]()
-    for line in lines:
-        if not line:
-            if data:
-                yield name, "\n".join(data)
-            name, data = "message", []
-        elif line.startswith("event:"):
-            name = line[6:].strip()
-        elif line.startswith("data:"):
-            data.append(line[5:].removeprefix(" "))
-
-
 def parsed(data: str) -> Any:
     """The JSON of an event's data; the data itself where it is none."""
     try:
         return json.loads(data)
     except ValueError:
         return data
+
+
+def body_of(answer: httpx.Response) -> Any:
+    """The JSON of an answer; its text where it is none."""
+    try:
+        return answer.json() if answer.content else None
+    except ValueError:
+        return answer.text

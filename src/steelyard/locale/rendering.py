@@ -23,6 +23,8 @@ Params: TypeAlias = Mapping[str, Value]
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)(?::([a-z][a-z-]*))?\}")
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 _MAX_VALUE = 300
+#: Accelerators first, as people ask.
+CLASS_ORDER = ("gpu", "npu", "other", "cpu", "memory")
 
 
 def fill(template: str, params: Params, lang: str) -> str:
@@ -51,6 +53,20 @@ def amount(resource: str | None, quantity: int, lang: str) -> str:
         "word.amount.other", lang
     )
     return (template or "{n}").replace("{n}", shown)
+
+
+def amounts(quantities: Mapping[str, int] | None, lang: str) -> str:
+    """`2 GPU, 4 CPU, 8 GiB of memory`; a dash where nothing is known."""
+    if not quantities:
+        return "–"
+    known = sorted(quantities.items(), key=lambda item: (class_rank(item[0]), item[0]))
+    comma = catalogue.template("reason.comma", lang) or ", "
+    return comma.join(amount(name, quantity, lang) for name, quantity in known)
+
+
+def class_rank(name: str) -> int:
+    """The place of a class where several stand together."""
+    return CLASS_ORDER.index(name) if name in CLASS_ORDER else len(CLASS_ORDER)
 
 
 def format_time(micros: int | None) -> str:

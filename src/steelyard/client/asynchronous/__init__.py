@@ -1,0 +1,1 @@
+"""The same methods for programs that await: each sends what `client.calls` describes."""

@@ -1,0 +1,1 @@
+"""The client's methods by noun: each sends what `client.calls` describes."""
