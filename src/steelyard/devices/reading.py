@@ -80,7 +80,7 @@ class Reading:
     mig: bool | None = None  # whether the card is split into partitions; None where the tool doesn't say
     health: Health = Health.HEALTHY  # as far as this tool tells; devices/health.py weighs all sources
     signs: tuple[Sign, ...] = ()
-    holders: tuple[DeviceHolder, ...] = ()
+    holders: tuple[DeviceHolder, ...] | None = None  # processes on it; None: this layout doesn't list them
     other: dict[str, str | int] = field(default_factory=dict)  # further facts by neutral names
 
 
@@ -123,7 +123,7 @@ def incomplete(identity: Reading, why: str = "") -> Reading:
         power_limit=None,
         ecc_uncorrected=None,
     )
-    return replace(bare, complete=False, mig=None, health=Health.UNKNOWN, signs=(sign,), holders=(), other={})
+    return replace(bare, complete=False, mig=None, health=Health.UNKNOWN, signs=(sign,), holders=None, other={})
 
 
 def judged(reading: Reading, signs: Iterable[Sign]) -> Reading:
