@@ -123,7 +123,8 @@ def incomplete(identity: Reading, why: str = "") -> Reading:
         power_limit=None,
         ecc_uncorrected=None,
     )
-    return replace(bare, complete=False, mig=None, health=Health.UNKNOWN, signs=(sign,), holders=None, other={})
+    bare = replace(bare, complete=False, mig=None, holders=None, other={})
+    return replace(bare, health=Health.UNKNOWN, signs=(sign,))
 
 
 def judged(reading: Reading, signs: Iterable[Sign]) -> Reading:
