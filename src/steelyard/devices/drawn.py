@@ -58,33 +58,3 @@ def groups(lines: Iterable[Line]) -> list[Group]:
     if members:
         found.append(Group(tuple(rows), tuple(members), False, False))
     return found
-
-
-def read_cards(output: Output, base: Reading, table: Table, signs: Signs = no_signs) -> Parsed:
-    """Every card below the heading as a reading; a card whose first line was not read is a problem alone."""
-    readings, problems = [], []
-    for card in cards(output.lines, table):
-        line = kept(card.text)
-        broken = replace(base, line=line)
-        told = _told(card) if card.whole else None
-        if told is not None:
-            reading = with_values(broken, told)
-            readings.append(judged(reading, signs(reading)))
-            continue
-        problems.append(Problem(ProblemCode.ROW_INCOMPLETE, line, card.lines[0].number))
-        if card.rows:
-            identity = {name: card.values[name] for name in _IDENTITY if name in card.values}
-            who = [(name, _value(name, text)) for name, text in identity.items()]
-            readings.append(incomplete(with_values(broken, who), card.text))
-    return Parsed(readings=tuple(readings), problems=tuple(problems))
-
-
-def _told(card: Card) -> list[tuple[str, Value]] | None:
-    try:
-        return [(name, _value(name, text)) for name, text in card.values.items()]
-    except UnreadableError:
-        return None
-
-
-def _value(name: str, text: str) -> Value:
-    return READERS.get(name, known)(text)
