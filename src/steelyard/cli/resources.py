@@ -11,6 +11,7 @@ from steelyard.cli.amounts import ORDER
 from steelyard.cli.choices import one_of
 from steelyard.cli.safe import one_line
 from steelyard.cli.session import Session
+from steelyard.cli.tree import ordered
 from steelyard.locale.rendering import format_time
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import format_quantity
@@ -136,7 +137,7 @@ def quotas(session: Session, every: All = False) -> None:
 
 def _tree(session: Session, nodes: list[dict[str, Any]], every: bool, parts: tuple[str, ...]) -> None:
     rows = []
-    for depth, node in _ordered(nodes):
+    for depth, node in ordered(nodes):
         stopped = f" ({session.text('cli.queues.stopped')})" if node.get("stopped") else ""
         shared = {"pending": node["pending"], "running": node["running"]}
         shared |= {"name": "  " * depth + node["name"] + stopped, "kind": session.word("scope", node["kind"])}
@@ -159,25 +160,6 @@ def _bounds(limit: Mapping[str, Any]) -> bool:
 
 def _or_blank(part: str) -> Any:
     return lambda row: " " if row.get(part) is None else row[part]
-
-
-def _node(node: Mapping[str, Any]) -> str:
-    return str(node.get("node") or node["name"])
-
-
-def _ordered(nodes: list[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
-    """(depth, node), each below its parent; nodes whose parent is not shown stand at the top."""
-    names = {_node(node) for node in nodes}
-    below: dict[str | None, list[dict[str, Any]]] = {}
-    for node in nodes:
-        below.setdefault(node.get("parent") if node.get("parent") in names else None, []).append(node)
-    found: list[tuple[int, dict[str, Any]]] = []
-    open_nodes = [(0, node) for node in reversed(below.get(None, []))]
-    while open_nodes:
-        depth, node = open_nodes.pop()
-        found.append((depth, node))
-        open_nodes += [(depth + 1, child) for child in reversed(below.pop(_node(node), []))]
-    return found
 
 
 def _limit(session: Session, part: str) -> Any:

@@ -18,6 +18,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "list": f"{_CLI}.workloads:list_workloads",
         "show": f"{_CLI}.workloads:show",
         "explain": f"{_CLI}.workloads:explain",
+        "top": f"{_CLI}.top:top",
         "logs": f"{_CLI}.logs:logs",
         "artifacts": f"{_CLI}.artifacts:artifacts",
         "exec": f"{_CLI}.executions:execute",

@@ -27,6 +27,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "show train-1": ("train-1", "申请：2 个 GPU、0.5 核 CPU、2 GiB 内存"),
     "explain wl_1": ("Place 3 in its queue", "排第 3 位"),
     "logs wl_1": ("step 1", "step 1"),
+    "top": ("[##########xxxxxxxxxx]", "已准入"),
     "cancel wl_1": ("is asked to end", "已请求结束"),
     "scale wl_1 3": ("3 replica(s)", "3 个副本"),
     "retry wl_1": ("tries again", "将重试"),
@@ -161,7 +162,7 @@ def test_what_is_simulated_is_marked_on_every_page_that_shows_it(
     lang: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mark = {"en": "[simulated]", "zh": "[模拟]"}[lang]
-    for line in ("list", "show wl_2", "inventory", "inventory --summary", "device dv_1", "usage"):
+    for line in ("list", "show wl_2", "inventory", "inventory --summary", "device dv_1", "usage", "top"):
         installed().run(*line.split(), lang=lang)
         assert mark in capsys.readouterr().out, line
 
