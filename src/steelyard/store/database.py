@@ -70,8 +70,9 @@ def _open_sqlite(url: URL) -> Engine:
     engine = create_engine(
         url.set(drivername="sqlite+pysqlite"),
         poolclass=QueuePool,
-        pool_size=12,
-        max_overflow=8,
+        pool_size=20,
+        max_overflow=0,
+        pool_use_lifo=True,  # no more connections than are used at once, each with what it prepared and read
         connect_args={"check_same_thread": False, "timeout": 30.0},
     )
 
@@ -83,7 +84,10 @@ def _open_sqlite(url: URL) -> Engine:
             "journal_mode=WAL",
             "synchronous=FULL",
             "foreign_keys=ON",
-            "cache_size=-8192",
+            # pages that a connection keeps to itself: every commit of another one empties it, and the
+            # machine's own cache lies behind it. What a transaction changed is kept whole up to 8 MiB.
+            "cache_size=-2048",
+            "cache_spill=-8192",
             "wal_autocheckpoint=4000",
             "busy_timeout=30000",
         ):
