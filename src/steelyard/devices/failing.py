@@ -5,7 +5,7 @@ A text is looked for within a line, letter case ignored. Each vendor's file adds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from steelyard.devices.output import Layout, Line, Output
@@ -35,16 +35,16 @@ COMMON = (
 )
 
 
-def failure_in(line: Line, texts: Sequence[FailureText] = ()) -> Problem | None:
-    """The problem that a line tells of: the vendor's texts first, then those of loader and shell."""
+def failure_in(line: Line, texts: Sequence[FailureText]) -> Problem | None:
+    """The problem that a line tells of, by the first of the texts that stands in it; None where none does."""
     lower = line.text.lower()
-    for one in (*texts, *COMMON):
+    for one in texts:
         if one.text.lower() in lower:
             return Problem(one.code, kept(line.text), line.number, one.sign)
     return None
 
 
-def failures_in(lines: Iterable[Line], texts: Sequence[FailureText] = ()) -> tuple[Problem, ...]:
+def failures_in(lines: Iterable[Line], texts: Sequence[FailureText] = COMMON) -> tuple[Problem, ...]:
     """The problems that lines tell of; lines that tell of none are passed over."""
     found = []
     for line in lines:
@@ -56,9 +56,9 @@ def failures_in(lines: Iterable[Line], texts: Sequence[FailureText] = ()) -> tup
     return tuple(found)
 
 
-def unusable(lines: Sequence[Line], texts: Sequence[FailureText] = ()) -> tuple[Problem, ...]:
+def unusable(lines: Sequence[Line]) -> tuple[Problem, ...]:
     """For an output in no layout: the failures it tells of, else that its first line was not recognised."""
-    found = failures_in(lines, texts)
+    found = failures_in(lines)
     if found or not lines:
         return found
     return (Problem(ProblemCode.UNRECOGNISED, kept(lines[0].text), lines[0].number),)
@@ -67,13 +67,10 @@ def unusable(lines: Sequence[Line], texts: Sequence[FailureText] = ()) -> tuple[
 def failure_layout(family: str, tool: str, texts: Sequence[FailureText]) -> Layout:
     """A layout for outputs that hold a failure text of the vendor. It stands last among a tool's layouts."""
 
-    def told(output: Output) -> tuple[Problem, ...]:
-        return tuple(
-            Problem(one.code, kept(line.text), line.number, one.sign)
-            for line in output.lines[:200]
-            for one in texts
-            if one.text.lower() in line.text.lower()
-        )
+    def recognises(output: Output) -> bool:
+        return any(failure_in(line, texts) for line in output.lines)
 
-    recognises: Callable[[Output], bool] = lambda output: bool(told(output))  # noqa: E731
-    return Layout(family, tool, FAILURES, recognises, lambda output: Parsed(problems=told(output)))
+    def parse(output: Output) -> Parsed:
+        return Parsed(problems=failures_in(output.lines, texts))
+
+    return Layout(family, tool, FAILURES, recognises, parse)

@@ -13,9 +13,14 @@ from types import MappingProxyType
 from steelyard.devices.failing import unusable
 from steelyard.devices.output import Layout, Output, output_of
 from steelyard.devices.reading import Parsed, Problem, ProblemCode, kept
+from steelyard.devices.vendors import ascend, nvidia
 from steelyard.model.health import SignCode
 
-_VENDORS: tuple[tuple[Layout, ...], ...] = ()
+#: One line a vendor.
+_VENDORS: tuple[tuple[Layout, ...], ...] = (
+    nvidia.LAYOUTS,
+    ascend.LAYOUTS,
+)  # fmt: skip
 
 
 def _by_tool(groups: Iterable[Iterable[Layout]]) -> dict[str, tuple[Layout, ...]]:

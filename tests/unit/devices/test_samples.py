@@ -109,7 +109,8 @@ def written(reading: Reading) -> dict[str, object]:
     row: dict[str, object] = {}
     for field in dataclasses.fields(Reading):
         value = getattr(reading, field.name)
-        if field.name in ("line", "tool", "layout") or value == _DEFAULTS.get(field.name, dataclasses.MISSING):
+        default = _DEFAULTS.get(field.name, dataclasses.MISSING)
+        if field.name in ("line", "tool", "layout") or value == default:
             continue
         row[field.name] = as_written(value)
     if row["complete"] is True:
@@ -182,7 +183,8 @@ def test_a_cut_output_never_gives_a_figure_that_the_whole_one_does_not(part: Par
 
 def identity(reading: Reading) -> tuple[object, ...]:
     """By which a reading is found again in another output of the same devices."""
-    return reading.index, reading.host_index, reading.pci, reading.uuid, reading.parent, reading.module
+    numbers = (reading.index, reading.host_index, reading.module, reading.other.get("chip"))
+    return *numbers, reading.pci, reading.uuid, reading.serial
 
 
 def test_every_sample_has_its_row_and_its_mark() -> None:
