@@ -69,6 +69,14 @@ class Terminal:
         """The screen once the text stands on it."""
         return self.until(lambda screen: text in screen, seconds)
 
+    def wrote(self, text: str, seconds: float = 30.0) -> None:
+        """Waits until the program has written a text; what it wrote before is forgotten."""
+        deadline = time.monotonic() + seconds
+        while text not in self.written:
+            assert time.monotonic() < deadline, f"never written: {text!r}\n{self.written[-2000:]!r}"
+            assert self._read(0.2), f"it ended:\n{self.written[-2000:]}"
+        self.written = self.written.partition(text)[2]
+
     def end(self, seconds: float = 30.0) -> int:
         """Its exit status; negative: the signal that ended it."""
         deadline = time.monotonic() + seconds
@@ -93,6 +101,7 @@ class Terminal:
         return bool(modes & termios.ECHO and modes & termios.ICANON)
 
     def _read(self, seconds: float) -> bool:
+        """Reads what is there; False once nothing more can come."""
         ready, _, _ = select.select([self._fd], [], [], seconds)
         if not ready:
             return self.status is None

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Options that may stand before the command, too; all take a value.
 _LEADING = ("--lang", "--url", "-o", "--output")
+#: What the scripts of `completion` call.
+COMPLETE = "__complete"
 #: How writing fails, beside a reader that left.
 _OF_OUTPUT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
@@ -67,6 +69,9 @@ def main(
 
 
 def _main(arguments: list[str], environ: Mapping[str, str], connect: Connect | None) -> int:
+    if arguments[:1] == [COMPLETE]:
+        completed: int = table.load("steelyard.cli.candidates:run")(arguments[1:], environ)
+        return completed
     try:
         lang = _language(arguments, environ)
         line = split(arguments)

@@ -83,6 +83,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "demo": f"{_CLI}.operators:demo",
         "doctor": f"{_CLI}.system:doctor",
         "version": f"{_CLI}.system:version",
+        "completion": f"{_CLI}.completion:completion",
     },
 }
 COMMANDS: dict[str, str] = {name: target for section in SECTIONS.values() for name, target in section.items()}

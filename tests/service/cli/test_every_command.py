@@ -68,6 +68,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "tokens revoke cr_1": ("is revoked", "已吊销"),
     "doctor": ("✓ database: The database answers", "✓ database: 数据库应答正常"),
     "version": ("server 0.1.0", "服务器 0.1.0"),
+    "completion bash": ("complete -F _steelyard", "complete -F _steelyard"),
     "submit train-1 -n lab -- python train.py": ("is queued; asked for: 2 GPU, 0.5 CPU", "排队中"),
 }
 #: Command line → what `-o json` gives.

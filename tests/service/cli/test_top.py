@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -21,65 +18,18 @@ from steelyard.locale import LANGUAGES
 from steelyard.locale.plain import columns
 from tests.service.cli import fake
 from tests.service.cli.fake import Fake, installed, page
+from tests.service.cli.listening import House
 from tests.support.terminal import ENTERED, LEFT, Terminal
 
 COMMAND = [sys.executable, "-m", "steelyard.cli.main", "top"]
 HOSTILE = "evil\x1b[2J\u202e训练任务训练任务训练任务训练任务训练任务训练任务"
 
 
-class House:
-    """A server on a port of its own that can go away, come back and hang."""
-
-    def __init__(self) -> None:
-        self.fake = installed()
-        row = {**fake.OLD, "phase": "running", "outcome": None, "name": HOSTILE}
-        self.fake.on("GET /v1/workloads", page(row))
-        self.answering = threading.Event()
-        self.answering.set()
-        self.asked = threading.Event()
-        self._port = 0
-        self._listening = self._listen()
-
-    def _listen(self) -> ThreadingHTTPServer:
-        house = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                house.asked.set()
-                house.answering.wait(60)
-                answer = house.fake.answers["GET " + self.path.partition("?")[0]][0]
-                status, answer = answer if isinstance(answer, tuple) else (200, answer)
-                body = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        listening = ThreadingHTTPServer(("127.0.0.1", self._port), Handler)
-        listening.daemon_threads = True
-        self._port = listening.server_port
-        threading.Thread(target=listening.serve_forever, args=(0.05,), daemon=True).start()
-        return listening
-
-    def leave(self) -> None:
-        self._listening.shutdown()
-        self._listening.server_close()
-
-    def come_back(self) -> None:
-        self._listening = self._listen()
-
-    def environ(self, lang: str = "en", **more: str) -> dict[str, str]:
-        url = f"http://127.0.0.1:{self._port}"
-        own = {"STEELYARD_URL": url, "STEELYARD_LANG": lang, "HOME": "/nonexistent", "PYTHONUTF8": "1"}
-        return {**os.environ, **own, **more}
-
-
 @pytest.fixture
 def house() -> Iterator[House]:
     made = House()
+    row = {**fake.OLD, "phase": "running", "outcome": None, "name": HOSTILE}
+    made.fake.on("GET /v1/workloads", page(row))
     yield made
     made.answering.set()
     made.leave()
