@@ -207,7 +207,8 @@ def _of_parameter(
         small = begun[:1].islower()  # a kind is known in small letters, too
         return [(value.lower() if small else value, "") for value in known], False
     ask = _question(line, parameter.name, label, begun)
-    return ([(value, "") for value in _asked(ask, Session(lang, environ, url=line.url))] if ask else []), False
+    names = _asked(ask, Session(lang, environ, url=line.url)) if ask else []
+    return [(name, "") for name in names], False
 
 
 def _closed(name: str, parameter: Any, label: str) -> list[str] | None:
