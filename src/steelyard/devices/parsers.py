@@ -10,16 +10,51 @@ from collections.abc import Iterable
 from dataclasses import replace
 from types import MappingProxyType
 
+from steelyard.devices import hami
 from steelyard.devices.failing import unusable
 from steelyard.devices.output import Layout, Output, output_of
 from steelyard.devices.reading import Parsed, Problem, ProblemCode, kept
-from steelyard.devices.vendors import ascend, nvidia
+from steelyard.devices.vendors import (
+    amd,
+    ascend,
+    biren,
+    cambricon,
+    cpu,
+    enflame,
+    gaudi,
+    hygon,
+    iluvatar,
+    intel,
+    kunlunxin,
+    metax,
+    moorethreads,
+    neuron,
+    nvidia,
+    thead,
+    tpu,
+)
 from steelyard.model.health import SignCode
 
 #: One line a vendor.
 _VENDORS: tuple[tuple[Layout, ...], ...] = (
     nvidia.LAYOUTS,
     ascend.LAYOUTS,
+    amd.LAYOUTS,
+    hygon.LAYOUTS,
+    cambricon.LAYOUTS,
+    cpu.LAYOUTS,
+    metax.LAYOUTS,
+    moorethreads.LAYOUTS,
+    iluvatar.LAYOUTS,
+    kunlunxin.LAYOUTS,
+    intel.LAYOUTS,
+    gaudi.LAYOUTS,
+    neuron.LAYOUTS,
+    enflame.LAYOUTS,
+    biren.LAYOUTS,
+    thead.LAYOUTS,
+    tpu.LAYOUTS,
+    hami.LAYOUTS,
 )  # fmt: skip
 
 
@@ -60,7 +95,7 @@ def parse(tool: str, layout: str | None, text: str, *, family: str | None = None
         foreign = Problem(ProblemCode.TOOL_FOREIGN, kept(line.text), line.number, SignCode.TOOL_FOREIGN)
         return Parsed(problems=(*output.problems, foreign))
     parsed = found.parse(output)
-    return replace(parsed, problems=(*output.problems, *parsed.problems))
+    return replace(parsed, problems=(*output.problems, *parsed.problems), layout=found.name)
 
 
 def recognised(

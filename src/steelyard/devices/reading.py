@@ -93,6 +93,7 @@ class Parsed:
     tool_version: str | None = None
     driver: str | None = None
     attached: int | None = None  # how many the tool itself says there are; fewer readings: one is missing
+    layout: str | None = None  # the layout that the text was in; None: not recognised
 
 
 #: What a reading tells in figures; none of them is kept of an incomplete row.
