@@ -19,6 +19,7 @@ from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.views import PendingItem
 from steelyard.services.reasons import own_reasons, reason_view, scoped_reason
 from steelyard.services.shapes import read_shape
+from steelyard.store import waiting
 from steelyard.store import workloads as repository
 from steelyard.store.database import View
 from steelyard.store.inventory import outages
@@ -65,8 +66,8 @@ def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Reco
         decision, reasons = "never-fits", never
     else:
         decision, reasons = "waits", found.reasons
-    ahead = repository.list_ahead(connection, scope, row)
-    count = repository.count_ahead(connection, row["queue"], row["priority"], row["submitted_at"], row["id"])
+    ahead = waiting.list_ahead(connection, scope, row)
+    count = waiting.count_ahead(connection, row["queue"], row["priority"], row["submitted_at"], row["id"])
     looked = snapshot.last_looked.get(shape.key)
     if looked is None:
         stored = repository.open_reasons(connection, [row["shape_id"]]).get(row["shape_id"])

@@ -21,7 +21,7 @@ from steelyard.services.evaluations import evaluation_view, evaluations_of_model
 from steelyard.services.reasons import reason_view, waiting_reasons
 from steelyard.services.releases import outline, people_of
 from steelyard.services.shapes import read_shape
-from steelyard.store import releases
+from steelyard.store import releases, waiting
 from steelyard.store import workloads as repository
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
@@ -106,9 +106,7 @@ def workload_view(connection: View, scope: Scope, row: Record, history: OrgHisto
     verdicts = [attempt["verdict"] for attempt in shown if attempt["verdict"] is not None]
     ahead = None
     if row["phase"] == Phase.QUEUED:
-        ahead = repository.count_ahead(
-            connection, row["queue"], row["priority"], row["submitted_at"], row["id"]
-        )
+        ahead = waiting.count_ahead(connection, row["queue"], row["priority"], row["submitted_at"], row["id"])
     names = repository.account_names(connection, {row["submitter"]})
     spec: Json = msgspec.json.decode(row["spec_json"])
     return {

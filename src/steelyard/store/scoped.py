@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias
 
-from sqlalchemy import Column, ColumnElement, true
+from sqlalchemy import Column, ColumnElement, Connection, Result, Select, bindparam, true
 
 from steelyard.model.errors import InvalidError
 from steelyard.model.organisation import Scope
@@ -19,6 +19,21 @@ def visible(column: Column[Any], scope: Scope) -> ColumnElement[bool]:
     if scope.projects is None:
         return true()
     return column.in_(sorted(scope.projects))
+
+
+class Scoped:
+    """A query that is built once, in two forms: for an unlimited scope, and for one that names its projects.
+    What it asks for are bound parameters; building it anew each time would cost more than its answer."""
+
+    def __init__(self, query: Select[Any], project: Column[Any]) -> None:
+        self._every = query
+        self._some = query.where(project.in_(bindparam("scope_projects", expanding=True)))
+
+    def run(self, connection: Connection, scope: Scope, **values: Any) -> Result[Any]:
+        """Rows that the scope allows. Rows without a project are seen by an unlimited scope only."""
+        if scope.projects is None:
+            return connection.execute(self._every, values)
+        return connection.execute(self._some, {**values, "scope_projects": sorted(scope.projects)})
 
 
 class _HasMapping(Protocol):
@@ -41,3 +56,8 @@ def page_size(limit: int) -> int:
 def contains(column: Column[str], text: str) -> ColumnElement[bool]:
     """A search for literal text: `%` and `_` stand for themselves."""
     return column.contains(text, autoescape=True)
+
+
+def like(text: str) -> str:
+    """The same as the pattern of a LIKE whose escape is `/`."""
+    return "%" + text.replace("/", "//").replace("%", "/%").replace("_", "/_") + "%"

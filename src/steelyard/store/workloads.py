@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, literal, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    func,
+    literal,
+    select,
+)
 
 from steelyard.model.errors import InvalidError
 from steelyard.model.ids import parse, render
+from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Scope
 from steelyard.store import tables as t
-from steelyard.store.scoped import Record, contains, page_size, record, visible
+from steelyard.store.scoped import Record, Scoped, like, page_size, record, visible
 
 LIVE = "live"
 _FINISHED = "finished"
-#: As the index of live workloads says it: only a condition that contains these words may use it.
-LIVE_ROWS = t.workload.c.phase != literal(_FINISHED, literal_execute=True)
+
+
+def live_rows(phase: ColumnElement[Any]) -> ColumnElement[bool]:
+    """As the index of live workloads says it: only a condition that contains these words may use it."""
+    return phase != literal(_FINISHED, literal_execute=True)
+
+
+LIVE_ROWS = live_rows(t.workload.c.phase)
+#: The same of the index of those that wait, in the order in which they are looked at.
+QUEUED_ROWS = t.workload.c.phase == literal("queued", literal_execute=True)
 _NEWEST = "newest"
 CURRENT_ATTEMPT = (t.attempt.c.workload_id == t.workload.c.id) & (t.attempt.c.number == t.workload.c.attempt)
 WITH_ATTEMPT = (
@@ -34,6 +55,32 @@ WITH_ATTEMPT = (
     t.attempt.c.verdict_json,
     t.attempt.c.version.label("attempt_version"),
 )
+_WHOLE = select(t.workload, *WITH_ATTEMPT).join(t.attempt, CURRENT_ATTEMPT)
+
+
+def chunks(ids: list[int], size: int = 500) -> Iterable[list[int]]:
+    """Lists short enough for one statement's parameters."""
+    return (ids[start : start + size] for start in range(0, len(ids), size))
+
+
+# Queries stand built in the module: to build one takes SQLAlchemy several times as long as to run it.
+def _among(column: Column[Any]) -> ColumnElement[bool]:
+    return column.in_(bindparam("ids", expanding=True))
+
+
+def _each(connection: Connection, query: Select[Any], ids: Collection[int]) -> Iterator[Row[Any]]:
+    """Rows of a query for `ids`, a chunk at a time."""
+    for chunk in chunks(sorted(ids)):
+        yield from connection.execute(query, {"ids": chunk})
+
+
+def _records(connection: Connection, query: Select[Any], number: int) -> list[Record]:
+    return [record(row) for row in connection.execute(query, {"id": number})]
+
+
+def _one(connection: Connection, query: Select[Any], number: int) -> Record | None:
+    row = connection.execute(query, {"id": number}).first()
+    return None if row is None else record(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +98,51 @@ class WorkloadFilter:
     # that a group's workloads differ in is asked for
 
 
-def _narrowed(
-    query: Select[tuple[object, ...]], scope: Scope, wanted: WorkloadFilter
-) -> Select[tuple[object, ...]]:
-    w = t.workload.c
-    query = query.where(visible(w.project, scope))
-    for column, value in (
-        (w.project, wanted.project),
-        (w.namespace, wanted.namespace),
-        (w.kind, wanted.kind),
-        (w.outcome, wanted.outcome),
-        (w.queue, wanted.queue),
-    ):
-        if value is not None:
-            query = query.where(column == value)
-    if wanted.phase not in (None, _FINISHED):
-        query = query.where(LIVE_ROWS)
-    if wanted.phase not in (None, LIVE):
-        query = query.where(w.phase == wanted.phase)
-    if wanted.group is not None:
-        query = query.where(w.group_id == wanted.group)
-    elif wanted.phase is None and wanted.outcome is None:
+@lru_cache(maxsize=512)
+def _page(asked: frozenset[str], limited: bool, newest: bool, follows: bool) -> Select[Any]:
+    """A page of workloads by id, narrowed by the parameters `asked`. The ids are found first, so that no more
+    than the page's own rows are read and carried whole."""
+    narrow = t.workload.alias("narrow")
+    w = narrow.c
+    query = select(w.id)
+    for name in ("project", "namespace", "kind", "phase", "outcome", "queue"):
+        if name in asked:
+            query = query.where(w[name] == bindparam(name))
+    if "live" in asked:
+        query = query.where(live_rows(w.phase))
+    if "group" in asked:
+        query = query.where(w.group_id == bindparam("group"))
+    if "firsts" in asked:
         query = query.where(w.group_index.is_(None) | (w.group_index == 0))
-    if wanted.text:
-        query = query.where(contains(w.name, wanted.text))
-    return query
+    if "text" in asked:
+        query = query.where(w.name.like(bindparam("text"), escape="/"))
+    if limited:
+        query = query.where(w.project.in_(bindparam("scope_projects", expanding=True)))
+    if follows:
+        query = query.where(w.id < bindparam("after") if newest else w.id > bindparam("after"))
+    query = query.order_by(w.id.desc() if newest else w.id).limit(bindparam("most"))
+    found, key = _WHOLE.where(t.workload.c.id.in_(query)), t.workload.c.id
+    return found.order_by(key.desc() if newest else key)
+
+
+def _asked(wanted: WorkloadFilter) -> dict[str, Any]:
+    """The parameters of a page, and (None) the conditions without one."""
+    values: dict[str, Any] = {
+        "project": wanted.project,
+        "namespace": wanted.namespace,
+        "kind": wanted.kind,
+        "outcome": wanted.outcome,
+        "queue": wanted.queue,
+        "group": wanted.group,
+        "text": like(wanted.text) if wanted.text else None,
+        "phase": None if wanted.phase == LIVE else wanted.phase,
+    }
+    asked = {name: value for name, value in values.items() if value is not None}
+    if wanted.phase not in (None, _FINISHED):
+        asked["live"] = None
+    if wanted.group is None and wanted.phase is None and wanted.outcome is None:
+        asked["firsts"] = None
+    return asked
 
 
 def list_workloads(
@@ -88,50 +155,65 @@ def list_workloads(
     order: str = _NEWEST,
 ) -> list[Record]:
     """Workloads with their current attempt, by id; `after` is the last id of the page before."""
-    query = _narrowed(select(t.workload, *WITH_ATTEMPT).join(t.attempt, CURRENT_ATTEMPT), scope, wanted)
-    if order == _NEWEST:
-        query = query.order_by(t.workload.c.id.desc())
-        query = query if after is None else query.where(t.workload.c.id < after)
-    else:
-        query = query.order_by(t.workload.c.id)
-        query = query if after is None else query.where(t.workload.c.id > after)
-    return [record(row) for row in connection.execute(query.limit(page_size(limit)))]
+    asked = _asked(wanted)
+    query = _page(frozenset(asked), scope.projects is not None, order == _NEWEST, after is not None)
+    values = {name: value for name, value in asked.items() if value is not None}
+    values |= {"most": page_size(limit)} | ({} if after is None else {"after": after})
+    values |= {} if scope.projects is None else {"scope_projects": sorted(scope.projects)}
+    return [record(row) for row in connection.execute(query, values)]
+
+
+_ONE = Scoped(_WHOLE.where(t.workload.c.id == bindparam("id")), t.workload.c.project)
 
 
 def get_workload(connection: Connection, scope: Scope, workload_id: int) -> Record | None:
     """One workload with its current attempt; None when there is none within the scope."""
-    query = (
-        select(t.workload, *WITH_ATTEMPT)
-        .join(t.attempt, CURRENT_ATTEMPT)
-        .where(t.workload.c.id == workload_id, visible(t.workload.c.project, scope))
-    )
-    row = connection.execute(query).first()
+    row = _ONE.run(connection, scope, id=workload_id).first()
     return None if row is None else record(row)
+
+
+def _counted(phase: ColumnElement[Any], *where: ColumnElement[bool]) -> Scoped:
+    w = t.workload.c
+    keys = (w.queue, w.project, w.namespace)
+    query = select(*keys, phase, func.count()).where(*where).group_by(*keys)
+    return Scoped(query if phase is not w.phase else query.group_by(phase), w.project)
+
+
+_QUEUED_COUNTS = _counted(literal("queued"), QUEUED_ROWS)  # all of it stands in the index
+_OTHER_COUNTS = _counted(
+    t.workload.c.phase,
+    LIVE_ROWS,
+    t.workload.c.phase.in_([phase.value for phase in Phase if phase not in (Phase.QUEUED, Phase.FINISHED)]),
+)
 
 
 def count_live(connection: Connection, scope: Scope) -> dict[tuple[str, str, str, str], int]:
     """Live workloads by (queue, project, namespace, phase)."""
-    w = t.workload.c
-    keys = (w.queue, w.project, w.namespace, w.phase)
-    query = select(*keys, func.count()).where(visible(w.project, scope), LIVE_ROWS).group_by(*keys)
-    return {(row[0], row[1], row[2], row[3]): row[4] for row in connection.execute(query)}
+    rows = [*_QUEUED_COUNTS.run(connection, scope), *_OTHER_COUNTS.run(connection, scope)]
+    return {(row[0], row[1], row[2], row[3]): row[4] for row in rows}
+
+
+_NAMES = Scoped(
+    select(t.workload.c.id, t.workload.c.name, t.workload.c.project).where(_among(t.workload.c.id)),
+    t.workload.c.project,
+)
 
 
 def names_of(connection: Connection, scope: Scope, ids: Collection[int]) -> dict[int, Record]:
     """id → {name, project} of those workloads that the scope allows."""
-    w = t.workload.c
     found: dict[int, Record] = {}
     for chunk in chunks(sorted(ids)):
-        query = select(w.id, w.name, w.project).where(w.id.in_(chunk), visible(w.project, scope))
-        found.update((row.id, record(row)) for row in connection.execute(query))
+        found.update((row.id, record(row)) for row in _NAMES.run(connection, scope, ids=chunk))
     return found
+
+
+_ACCOUNTS = select(t.user.c.id, t.user.c.name).where(_among(t.user.c.id))
 
 
 def account_names(connection: Connection, ids: Collection[str]) -> dict[str, str]:
     """Rendered user id → name, of people who have an account. Others (our own loops) are left out."""
     wanted = {number for number in map(_user_number, ids) if number is not None}
-    query = select(t.user.c.id, t.user.c.name).where(t.user.c.id.in_(sorted(wanted)))
-    return {render("user", row.id): row.name for row in connection.execute(query)} if wanted else {}
+    return {render("user", row.id): row.name for row in _each(connection, _ACCOUNTS, wanted)}
 
 
 def _user_number(text: str) -> int | None:
@@ -141,185 +223,141 @@ def _user_number(text: str) -> int | None:
         return None
 
 
-def chunks(ids: list[int], size: int = 500) -> Iterable[list[int]]:
-    """Lists short enough for one statement's parameters."""
-    return (ids[start : start + size] for start in range(0, len(ids), size))
-
-
 # --- parts of one workload; the caller has found it within its scope ------------------------------
+_ATTEMPTS = select(t.attempt).where(t.attempt.c.workload_id == bindparam("id")).order_by(t.attempt.c.number)
+_ROLES = select(t.role).where(t.role.c.workload_id == bindparam("id")).order_by(t.role.c.ordinal)
+_MEMBERS = (
+    select(t.member, t.node.c.name.label("node"))
+    .outerjoin(t.node, t.node.c.id == t.member.c.node_id)
+    .where(_among(t.member.c.attempt_id))
+    .order_by(t.member.c.attempt_id, t.member.c.role, t.member.c.idx)
+)
+_MEMBER = Scoped(
+    select(t.member, t.workload.c.id.label("workload_id"), t.workload.c.project)
+    .join(t.attempt, t.attempt.c.id == t.member.c.attempt_id)
+    .join(t.workload, t.workload.c.id == t.attempt.c.workload_id)
+    .where(t.member.c.id == bindparam("id")),
+    t.workload.c.project,
+)
+_ALLOCATIONS = (
+    select(t.allocation, t.device.c.uid, t.device.c.model, t.device.c.simulated)
+    .outerjoin(t.device, t.device.c.id == t.allocation.c.device_id)
+    .where(_among(t.allocation.c.attempt_id))
+    .order_by(t.allocation.c.id)
+)
+_WAITS = (
+    select(t.wait_slice)
+    .where(_among(t.wait_slice.c.attempt_id))
+    .order_by(t.wait_slice.c.attempt_id, t.wait_slice.c.t0)
+)
+_RECEIPTS = select(t.receipt).where(_among(t.receipt.c.attempt_id))
+_USE = select(t.use).where(t.use.c.attempt_id == bindparam("id"))
+_EVALUATION = select(t.evaluation).where(t.evaluation.c.workload_id == bindparam("id"))
+_EVALUATIONS = (
+    select(t.evaluation.c.workload_id)
+    .where(t.evaluation.c.model_workload == bindparam("id"))
+    .order_by(t.evaluation.c.workload_id.desc())
+    .limit(bindparam("most"))
+)
+_EVICTIONS = select(t.eviction).where(t.eviction.c.workload_id == bindparam("id")).order_by(t.eviction.c.at)
+_HOLD = select(t.hold).where(t.hold.c.attempt_id == bindparam("id"))
+
+
 def attempts_of(connection: Connection, workload_id: int) -> list[Record]:
     """All attempts, the first one first."""
-    query = select(t.attempt).where(t.attempt.c.workload_id == workload_id).order_by(t.attempt.c.number)
-    return [record(row) for row in connection.execute(query)]
+    return _records(connection, _ATTEMPTS, workload_id)
 
 
 def roles_of(connection: Connection, workload_id: int) -> list[Record]:
     """Roles in their declared order."""
-    query = select(t.role).where(t.role.c.workload_id == workload_id).order_by(t.role.c.ordinal)
-    return [record(row) for row in connection.execute(query)]
+    return _records(connection, _ROLES, workload_id)
 
 
 def members_of(connection: Connection, attempt_ids: Collection[int]) -> list[Record]:
     """Members of these attempts with the name of their node."""
-    found: list[Record] = []
-    for chunk in chunks(sorted(attempt_ids)):
-        query = (
-            select(t.member, t.node.c.name.label("node"))
-            .outerjoin(t.node, t.node.c.id == t.member.c.node_id)
-            .where(t.member.c.attempt_id.in_(chunk))
-            .order_by(t.member.c.attempt_id, t.member.c.role, t.member.c.idx)
-        )
-        found += [record(row) for row in connection.execute(query)]
-    return found
+    return [record(row) for row in _each(connection, _MEMBERS, attempt_ids)]
 
 
 def get_member(connection: Connection, scope: Scope, member_id: int) -> Record | None:
     """A member with its workload, within the scope."""
-    query = (
-        select(t.member, t.workload.c.id.label("workload_id"), t.workload.c.project)
-        .join(t.attempt, t.attempt.c.id == t.member.c.attempt_id)
-        .join(t.workload, t.workload.c.id == t.attempt.c.workload_id)
-        .where(t.member.c.id == member_id, visible(t.workload.c.project, scope))
-    )
-    row = connection.execute(query).first()
+    row = _MEMBER.run(connection, scope, id=member_id).first()
     return None if row is None else record(row)
 
 
 def allocations_of(connection: Connection, attempt_ids: Collection[int]) -> list[Record]:
     """Allocations of these attempts with what is known of each device."""
-    found: list[Record] = []
-    for chunk in chunks(sorted(attempt_ids)):
-        query = (
-            select(t.allocation, t.device.c.uid, t.device.c.model, t.device.c.simulated)
-            .outerjoin(t.device, t.device.c.id == t.allocation.c.device_id)
-            .where(t.allocation.c.attempt_id.in_(chunk))
-            .order_by(t.allocation.c.id)
-        )
-        found += [record(row) for row in connection.execute(query)]
-    return found
+    return [record(row) for row in _each(connection, _ALLOCATIONS, attempt_ids)]
 
 
 def wait_slices_of(connection: Connection, attempt_ids: Collection[int]) -> list[Record]:
     """Wait slices of these attempts in order of time."""
-    found: list[Record] = []
-    for chunk in chunks(sorted(attempt_ids)):
-        query = (
-            select(t.wait_slice)
-            .where(t.wait_slice.c.attempt_id.in_(chunk))
-            .order_by(t.wait_slice.c.attempt_id, t.wait_slice.c.t0)
-        )
-        found += [record(row) for row in connection.execute(query)]
-    return found
+    return [record(row) for row in _each(connection, _WAITS, attempt_ids)]
 
 
 def receipts_of(connection: Connection, attempt_ids: Collection[int]) -> dict[int, Record]:
     """attempt id → receipt."""
-    found: dict[int, Record] = {}
-    for chunk in chunks(sorted(attempt_ids)):
-        query = select(t.receipt).where(t.receipt.c.attempt_id.in_(chunk))
-        found.update((row.attempt_id, record(row)) for row in connection.execute(query))
-    return found
+    return {row.attempt_id: record(row) for row in _each(connection, _RECEIPTS, attempt_ids)}
 
 
 def use_of(connection: Connection, attempt_id: int) -> Record | None:
     """What was measured of an attempt that has an idle limit."""
-    row = connection.execute(select(t.use).where(t.use.c.attempt_id == attempt_id)).first()
-    return None if row is None else record(row)
+    return _one(connection, _USE, attempt_id)
 
 
 def evaluation_of(connection: Connection, workload_id: int) -> Record | None:
     """The record of an evaluation that has ended."""
-    row = connection.execute(select(t.evaluation).where(t.evaluation.c.workload_id == workload_id)).first()
-    return None if row is None else record(row)
+    return _one(connection, _EVALUATION, workload_id)
 
 
 def evaluations_of_model(connection: Connection, workload_id: int, limit: int = 50) -> list[int]:
     """The newest workloads that evaluated what this one left."""
-    e = t.evaluation.c
-    query = select(e.workload_id).where(e.model_workload == workload_id).order_by(e.workload_id.desc())
-    return [row.workload_id for row in connection.execute(query.limit(limit))]
+    return list(connection.execute(_EVALUATIONS, {"id": workload_id, "most": limit}).scalars())
 
 
 def evictions_of(connection: Connection, workload_id: int) -> list[Record]:
     """Evictions that this workload's attempts met."""
-    query = select(t.eviction).where(t.eviction.c.workload_id == workload_id).order_by(t.eviction.c.at)
-    return [record(row) for row in connection.execute(query)]
+    return _records(connection, _EVICTIONS, workload_id)
 
 
 def hold_of(connection: Connection, attempt_id: int) -> Record | None:
     """The place that is kept for an attempt."""
-    row = connection.execute(select(t.hold).where(t.hold.c.attempt_id == attempt_id)).first()
-    return None if row is None else record(row)
+    return _one(connection, _HOLD, attempt_id)
 
 
 # --- shapes and their reasons ----------------------------------------------------------------------
+_BODIES = select(t.shape.c.id, t.shape.c.body_json).where(_among(t.shape.c.id))
+_REASONS = select(t.shape_reason).where(_among(t.shape_reason.c.shape_id), t.shape_reason.c.t1.is_(None))
+_SLICED = select(func.max(t.wait_slice.c.t1)).where(t.wait_slice.c.attempt_id == bindparam("id"))
+_BETWEEN = (
+    select(t.shape_reason)
+    .where(
+        t.shape_reason.c.shape_id == bindparam("id"),
+        t.shape_reason.c.t0 < bindparam("end"),
+        t.shape_reason.c.t1.is_(None) | (t.shape_reason.c.t1 > bindparam("start")),
+    )
+    .order_by(t.shape_reason.c.t0)
+)
+
+
 def shape_bodies(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     """shape id → body (JSON)."""
-    found: dict[int, str] = {}
-    for chunk in chunks(sorted(ids)):
-        query = select(t.shape.c.id, t.shape.c.body_json).where(t.shape.c.id.in_(chunk))
-        found.update((row.id, row.body_json) for row in connection.execute(query))
-    return found
+    return {row.id: row.body_json for row in _each(connection, _BODIES, ids)}
 
 
 def open_reasons(connection: Connection, shape_ids: Collection[int]) -> dict[int, Record]:
     """shape id → the reasons that stand now."""
-    found: dict[int, Record] = {}
-    for chunk in chunks(sorted(shape_ids)):
-        query = select(t.shape_reason).where(
-            t.shape_reason.c.shape_id.in_(chunk), t.shape_reason.c.t1.is_(None)
-        )
-        found.update((row.shape_id, record(row)) for row in connection.execute(query))
-    return found
+    return {row.shape_id: record(row) for row in _each(connection, _REASONS, shape_ids)}
 
 
 def sliced_until(connection: Connection, attempt_id: int) -> int | None:
     """Where the wait slices of an attempt end so far; None while it has none."""
-    w = t.wait_slice.c
-    return connection.execute(select(func.max(w.t1)).where(w.attempt_id == attempt_id)).scalar()
+    return connection.execute(_SLICED, {"id": attempt_id}).scalar()
 
 
 def reasons_between(connection: Connection, shape_id: int, t0: int, t1: int) -> list[Record]:
     """The reasons of a shape that stood at any time within `[t0, t1)`, in order of time."""
-    r = t.shape_reason.c
-    query = (
-        select(t.shape_reason)
-        .where(r.shape_id == shape_id, r.t0 < t1, (r.t1.is_(None)) | (r.t1 > t0))
-        .order_by(r.t0)
-    )
-    return [record(row) for row in connection.execute(query)]
-
-
-def _ahead(queue: str, priority: int, submitted_at: int, workload_id: int) -> ColumnElement[bool]:
-    w = t.workload.c
-    earlier = (w.submitted_at < submitted_at) | ((w.submitted_at == submitted_at) & (w.id < workload_id))
-    first = (w.priority > priority) | ((w.priority == priority) & earlier)
-    return (w.queue == queue) & LIVE_ROWS & (w.phase == "queued") & first
-
-
-def count_ahead(
-    connection: Connection, queue: str, priority: int, submitted_at: int, workload_id: int
-) -> int:
-    """Waiting workloads of a queue that are looked at earlier: higher priority, else submitted earlier."""
-    query = select(func.count()).select_from(t.workload)
-    query = query.where(_ahead(queue, priority, submitted_at, workload_id))
-    return int(connection.execute(query).scalar_one())
-
-
-def list_ahead(connection: Connection, scope: Scope, row: Record, limit: int = 10) -> list[Record]:
-    """The first of those waiting before a workload. Of projects outside the scope only the priority."""
-    w = t.workload.c
-    query = (
-        select(w.id, w.name, w.project, w.priority)
-        .where(_ahead(row["queue"], row["priority"], row["submitted_at"], row["id"]))
-        .order_by(w.priority.desc(), w.submitted_at, w.id)
-        .limit(page_size(limit))
-    )
-    found = [record(entry) for entry in connection.execute(query)]
-    return [
-        entry if scope.allows(entry["project"]) else {**entry, "id": None, "name": None, "project": None}
-        for entry in found
-    ]
+    found = connection.execute(_BETWEEN, {"id": shape_id, "start": t0, "end": t1})
+    return [record(row) for row in found]
 
 
 # --- refusals --------------------------------------------------------------------------------------

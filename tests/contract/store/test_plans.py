@@ -25,7 +25,6 @@ READS: list[tuple[str, Read]] = [
     ("shape_reason_open", live.open_shape_reasons),
     ("workload_live", live.live_workloads),
     ("workload_live", lambda view: workloads.count_live(view, ALL)),
-    ("workload_live", lambda view: workloads.count_ahead(view, "main", 1, 1, 1)),
     ("workload_live", live.members_of_live),
     ("workload_live", lambda view: overview.live_by_phase(view, ALL)),
     ("workload_live", lambda view: overview.queued_by_shape(view, SOME)),
