@@ -60,7 +60,7 @@ class Reading:
     index: int | None = None
     host_index: int | None = None
     in_container: int | None = None
-    module: int | None = None  # slot or module id where the vendor has one
+    module: int | None = None  # slot or module id where the vendor has one; chips of one card share it
     uuid: str | None = None
     serial: str | None = None
     pci: str | None = None  # dddd:bb:dd.f in lower case
@@ -94,6 +94,7 @@ class Parsed:
     driver: str | None = None
     attached: int | None = None  # how many the tool itself says there are; fewer readings: one is missing
     layout: str | None = None  # the layout that the text was in; None: not recognised
+    processes: bool = False  # it lists every process on the tool's devices, and that list is whole
 
 
 #: What a reading tells in figures; none of them is kept of an incomplete row.

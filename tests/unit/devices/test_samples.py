@@ -154,6 +154,7 @@ def test_a_sample_gives_exactly_the_records_written_down_for_it(part: Part) -> N
     assert [as_written(problem) for problem in parsed.problems] == wanted
     for name in ("tool_version", "driver", "attached", "layout"):
         assert getattr(parsed, name) == part.expected.get(name), name
+    assert parsed.processes is part.expected.get("processes", False)
     assert {reading.tool for reading in parsed.readings} <= {part.tool}
     assert {reading.layout for reading in parsed.readings} <= {part.expected.get("layout")}
 

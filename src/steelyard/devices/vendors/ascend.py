@@ -2,13 +2,14 @@
 
 A chip is two rows. Five forms of the table are known: with a Device column (20.2), with huge pages (21),
 with HBM (22 on), with a Phy-ID column and two dies a card (910C), and without a number beside the chip.
+A card (NPU) of several chips is not listed itself: its chips share its number, which is their `module`, and
+have the number of the Device or Phy-ID column. Without such a column a chip's number is its card's.
 Source: the catalogue (ascend), fixtures of public projects. MB is taken as MiB.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -81,8 +82,11 @@ def _parse(output: Output) -> Parsed:
             readings.append(found)
         if found is None or not found.complete:
             problems.append(Problem(ProblemCode.ROW_INCOMPLETE, group.text, group.lines[0].number))
-    readings = _held(_with_cards(readings), sections.processes)
-    return Parsed(tuple(readings), tuple(problems), tool_version=sections.head.version)
+    listed = bool(sections.processes) and all(group.closed for group in sections.processes or ())
+    if listed:
+        readings = _held(readings, sections.processes or ())
+    version = sections.head.version
+    return Parsed(tuple(readings), tuple(problems), tool_version=version, processes=listed)
 
 
 def _chip(group: Group, head: _Head) -> Reading | None:
@@ -95,7 +99,8 @@ def _chip(group: Group, head: _Head) -> Reading | None:
         index = whole(number)
         if index is None or not name.strip():
             return None
-        base = Reading(family=FAMILY, tool=TOOL, layout=INFO, complete=True, line=group.text, index=index)
+        base = Reading(family=FAMILY, tool=TOOL, layout=INFO, complete=True, line=group.text)
+        base = replace(base, module=index, index=None if head.number else index)
         model, template = _named(name.strip())
         base = replace(base, model=model, partition=template)
     except UnreadableError:
@@ -123,13 +128,14 @@ def _figures(base: Reading, group: Group, head: _Head) -> Reading:
     if len(numbers) != 1 + head.number:
         raise UnreadableError(chips[:80])
     memory, used, other = _memory(loads[1:], head.memories)
-    chip = whole(numbers[0])
+    chip, device = whole(numbers[0]), whole(numbers[-1])
     address = pci(bus)
-    if chip is None or address is None:
+    if chip is None or device is None or address is None:
         raise UnreadableError(group.text[:80])
     reading = replace(
         base,
-        host_index=whole(numbers[1]) if head.number else None,
+        index=device if head.number else base.index,
+        host_index=device if head.number else None,
         pci=address,
         power=milliwatts(words[0]),
         temperature=celsius(words[1]),
@@ -164,24 +170,13 @@ def _memory(words: Sequence[str], names: Sequence[str]) -> tuple[int | None, int
     return *main, extra
 
 
-def _with_cards(readings: Sequence[Reading]) -> list[Reading]:
-    """Chips that share an NPU's number are parts of that card."""
-    times = Counter(reading.index for reading in readings)
-    return [
-        replace(reading, parent=str(reading.index)) if times[reading.index] > 1 else reading
-        for reading in readings
-    ]
-
-
-def _held(readings: Sequence[Reading], processes: Sequence[Group] | None) -> list[Reading]:
-    """The chips with the processes listed for them; untouched where no whole list was printed."""
-    if not processes or not all(group.closed for group in processes):
-        return list(readings)
+def _held(readings: Sequence[Reading], processes: Sequence[Group]) -> list[Reading]:
+    """The chips with the processes listed for them."""
     holders: dict[tuple[int | None, int | None], list[DeviceHolder]] = {}
     for key, holder in _processes(processes):
         holders.setdefault(key, []).append(holder)
     return [
-        replace(reading, holders=tuple(holders.get((reading.index, _chip_of(reading)), ())))
+        replace(reading, holders=tuple(holders.get((reading.module, _chip_of(reading)), ())))
         if reading.complete
         else reading
         for reading in readings

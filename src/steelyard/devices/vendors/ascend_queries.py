@@ -83,7 +83,11 @@ def _is_map(output: Output) -> bool:
 
 
 def _parse_map(output: Output) -> Parsed:
-    """NPU, chip and logic id of each chip that runs work, by the columns that the heading names."""
+    """NPU, chip and logic id of each chip that runs work, by the columns that the heading names.
+
+    A chip is the one of `info` by card (`module`) and chip, not by number: logic ids close up behind a lost
+    card, numbers of `info` don't.
+    """
     columns: list[str] = []
     readings: list[Reading] = []
     problems: list[Problem] = []
@@ -97,9 +101,9 @@ def _parse_map(output: Output) -> Parsed:
             problems.append(found)
         elif found is not None:
             readings.append(found)
-    times = Counter(reading.index for reading in readings)
-    parted = [replace(one, parent=str(one.index)) if times[one.index] > 1 else one for one in readings]
-    return Parsed(tuple(parted), tuple(problems))
+    times = Counter(reading.module for reading in readings)
+    alone = [replace(one, index=one.module) if times[one.module] == 1 else one for one in readings]
+    return Parsed(tuple(alone), tuple(problems))
 
 
 def _mapped(line: Line, row: dict[str, str], fits: bool) -> Reading | Problem | None:
@@ -111,10 +115,12 @@ def _mapped(line: Line, row: dict[str, str], fits: bool) -> Reading | Problem | 
         npu, chip = whole(row.get("NPU ID")), whole(row.get("Chip ID"))
         if npu is None or chip is None:
             raise UnreadableError(line.text[:80])
+        logic = whole(row.get("Chip Logic ID"))
         return replace(
             _base(MAP, [line]),
-            index=npu,
-            in_container=whole(row.get("Chip Logic ID")),
+            module=npu,
+            index=logic,
+            in_container=logic,
             host_index=whole(row.get("Chip Phy-ID")),
             model=known(row.get("Chip Name")),
             other={"chip": chip},
@@ -147,10 +153,11 @@ def _value(line: Line) -> str:
 
 
 def _card(base: Reading, found: Sequence[Entry]) -> Reading:
-    chips = whole(_needed(found, "Chip Count"))
+    chips, card = whole(_needed(found, "Chip Count")), _number(found, "NPU ID")
     return replace(
         base,
-        index=_number(found, "NPU ID"),
+        index=card if chips == 1 else None,
+        module=card,
         model=known(value_of(found, "Product Name")),
         serial=known(value_of(found, "Serial Number")),
         other={} if chips is None else {"chips": chips},
@@ -169,16 +176,20 @@ def _number(found: Sequence[Entry], key: str) -> int:
 
 def _board(base: Reading, found: Sequence[Entry]) -> Reading:
     """Addresses and versions. `Chip Count` is printed last: with it the output is whole."""
+    card = _number(found, "NPU ID")
     other: dict[str, str | int] = {"chips": _number(found, "Chip Count")}
+    slot = whole(value_of(found, "Slot ID"))
+    if slot is not None:
+        other["slot"] = slot
     for name, key in (("pci_vendor", "PCI Vendor ID"), ("pci_device", "PCI Device ID")):
         value = known(value_of(found, key))
         if value is not None:
             other[name] = value.lower()[:20]
     return replace(
         base,
-        index=_number(found, "NPU ID"),
+        index=card if other["chips"] == 1 else None,
+        module=card,
         pci=pci(_needed(found, "PCIe Bus Info")),
-        module=whole(value_of(found, "Slot ID")),
         serial=known(value_of(found, "Serial Number")),
         driver=known(value_of(found, "Software Version")),
         firmware=known(value_of(found, "Firmware Version")),
@@ -209,7 +220,7 @@ def _usages(base: Reading, found: Sequence[Entry]) -> Reading:
         other["ddr"] = ddr
     return replace(
         base,
-        index=_number(found, "NPU ID"),
+        module=_number(found, "NPU ID"),
         memory=hbm if in_hbm else ddr,
         memory_utilisation=percent(rate),
         utilisation=percent(_needed(found, "Aicore Usage Rate(%)")),

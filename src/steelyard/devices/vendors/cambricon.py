@@ -98,7 +98,8 @@ def _parse_table(output: Output) -> Parsed:
         if holders is not None and found.complete and found.parent is None:
             found = replace(found, holders=tuple(holders.get(found.index, ())))
         readings.append(found)
-    return Parsed(tuple(readings), tuple(problems), tool_version=sections.version, driver=sections.driver)
+    listed = holders is not None
+    return Parsed(tuple(readings), tuple(problems), sections.version, sections.driver, processes=listed)
 
 
 def _card(group: Group, driver: str | None) -> Reading | None:

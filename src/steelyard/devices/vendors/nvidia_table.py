@@ -63,7 +63,8 @@ def _parse(output: Output) -> Parsed:
         elif holders is not None and found.index is not None:
             found = replace(found, holders=tuple(holders.get(found.index, ())))
         readings.append(found)
-    return Parsed(tuple(readings), tuple(problems), tool_version=head.version, driver=head.driver)
+    listed = holders is not None
+    return Parsed(tuple(readings), tuple(problems), head.version, head.driver, processes=listed)
 
 
 def _sections(parts: Sequence[Group]) -> tuple[_Head, list[Group], list[Group] | None]:

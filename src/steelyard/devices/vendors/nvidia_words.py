@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from steelyard.devices.failing import FailureText
 from steelyard.devices.output import Line
-from steelyard.devices.reading import ProblemCode, Reading, judged, kept
+from steelyard.devices.reading import DETAIL_LIMIT, ProblemCode, Reading, incomplete, judged, kept
 from steelyard.devices.text import pci
 from steelyard.model.health import Health, Sign, SignCode, SignSource
 
@@ -57,13 +57,10 @@ def word_signs(cells: str) -> Iterator[Sign]:
 
 
 def lost_card(line: Line, layout: str) -> Reading | None:
-    """The card that a line says could not be reached, e.g. because it fell off the bus. Not cut, or None."""
+    """The card that a line says could not be reached: missing if it says so, else nothing is known of it."""
     match = _LOST.search(line.text)
     if match is None:
         return None
-    gone = "lost" in match[3] or "off the bus" in match[3]
-    code = SignCode.FELL_OFF_BUS if gone else SignCode.READING_UNKNOWN
-    health = Health.MISSING if gone else Health.UNKNOWN
     reading = Reading(
         family=FAMILY,
         tool=TOOL,
@@ -73,4 +70,7 @@ def lost_card(line: Line, layout: str) -> Reading | None:
         index=int(match[1]) if match[1] else None,
         pci=pci(match[2]),
     )
-    return judged(reading, [Sign(code, health, SignSource.TOOL, kept(match[3])[:200])])
+    if "lost" in match[3] or "off the bus" in match[3]:
+        sign = Sign(SignCode.FELL_OFF_BUS, Health.MISSING, SignSource.TOOL, kept(match[3])[:DETAIL_LIMIT])
+        return judged(reading, [sign])
+    return incomplete(reading, line.text)
