@@ -35,6 +35,8 @@ from steelyard.devices.vendors import (
 )
 from steelyard.model.health import SignCode
 
+KERNEL_LOG = "kernel-log"  # whose lines are no list: none of them speaks against a device, or some do
+
 #: One line a vendor.
 _VENDORS: tuple[tuple[Layout, ...], ...] = (
     nvidia.LAYOUTS,
@@ -95,6 +97,9 @@ def parse(tool: str, layout: str | None, text: str, *, family: str | None = None
         foreign = Problem(ProblemCode.TOOL_FOREIGN, kept(line.text), line.number, SignCode.TOOL_FOREIGN)
         return Parsed(problems=(*output.problems, foreign))
     parsed = found.parse(output)
+    if not (parsed.readings or parsed.problems or parsed.processes or tool == KERNEL_LOG):
+        # A heading and nothing that could be read below it is not the same as no device.
+        parsed = replace(parsed, problems=unusable(output.lines))
     return replace(parsed, problems=(*output.problems, *parsed.problems), layout=found.name)
 
 

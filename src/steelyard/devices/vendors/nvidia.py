@@ -1,4 +1,4 @@
-"""nvidia-smi: `--query-gpu` and `--query-compute-apps` as csv, `-L`; its drawn table is in nvidia_table.py.
+"""nvidia-smi: `--query-gpu` as csv and `-L`; nvidia_table.py has its table, nvidia_apps.py its processes.
 
 Sources: NVIDIA's manual of nvidia-smi, the catalogue (nvidia), public outputs.
 """
@@ -35,11 +35,10 @@ from steelyard.devices.vendors.nvidia_words import (
     lost_card,
     word_signs,
 )
-from steelyard.model.health import DeviceHolder, Sign
+from steelyard.model.health import Sign
 
 QUERY = "query-csv"
 LIST = "list"
-APPS = "apps-csv"
 
 _UUID = re.compile(r"GPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MODES = {"enabled": 1, "disabled": 0}
@@ -163,59 +162,6 @@ def _not_whole(reading: Reading) -> Problem:
     return Problem(ProblemCode.ROW_INCOMPLETE, reading.line)
 
 
-# -- processes ---------------------------------------------------------------------------------------------
-
-_APPS = "gpu_uuid"
-_APP_COLUMNS = ("pid", "process_name", "used_gpu_memory")
-
-
-def _is_apps(output: Output) -> bool:
-    names = [column.name for column in csv_columns(output.lines[0].text)] if output.lines else []
-    return names[:1] == [_APPS] and tuple(names[1:]) in (_APP_COLUMNS, (*_APP_COLUMNS[:2], "used_memory"))
-
-
-def _parse_apps(output: Output) -> Parsed:
-    """Processes by the card that they are on; a list without rows says that there are none."""
-    found: dict[str, list[DeviceHolder]] = {}
-    lines: dict[str, list[str]] = {}
-    problems: list[Problem] = []
-    for line in output.lines[1:]:
-        holder = _holder(line)
-        if holder is None:
-            told = failure_in(line, FAILURE_TEXTS)
-            problems.append(told or Problem(ProblemCode.ROW_INCOMPLETE, kept(line.text), line.number))
-            continue
-        found.setdefault(holder[0], []).append(holder[1])
-        lines.setdefault(holder[0], []).append(line.text)
-    readings = [
-        Reading(
-            family=FAMILY,
-            tool=TOOL,
-            layout=APPS,
-            complete=True,
-            line=kept("\n".join(lines[uuid])),
-            uuid=uuid,
-            holders=tuple(holders),
-        )
-        for uuid, holders in found.items()
-    ]
-    whole_list = output.lines[0].whole and not problems
-    return Parsed(tuple(readings), tuple(problems), processes=whole_list)
-
-
-def _holder(line: Line) -> tuple[str, DeviceHolder] | None:
-    """Card and process of a row. The tool quotes nothing, so a name may hold commas."""
-    cells = [cell.strip() for cell in line.text.split(",")]
-    if not line.whole or len(cells) < 4 or not _UUID.fullmatch(cells[0]):
-        return None
-    try:
-        pid, memory = whole(cells[1]), mib(cells[-1])
-    except UnreadableError:
-        return None
-    name = known(", ".join(cells[2:-1]))
-    return cells[0], DeviceHolder(pid, None if name is None else name[:120], memory)
-
-
 # -- the list ----------------------------------------------------------------------------------------------
 
 
@@ -281,7 +227,6 @@ def _listed(line: Line, card: Reading | None) -> Reading | Problem:
 LAYOUTS = (
     PROCESSES,
     Layout(FAMILY, TOOL, QUERY, _is_query, _parse_query),
-    Layout(FAMILY, TOOL, APPS, _is_apps, _parse_apps),
     Layout(FAMILY, TOOL, LIST, _is_list, _parse_list),
     TABLE,
     failure_layout(FAMILY, TOOL, FAILURE_TEXTS),
