@@ -157,7 +157,11 @@ def read_blocks(
     `combine` makes a reading's fields of a whole block's values; it may raise UnreadableError.
     """
     before, found = blocks(output.lines, head)
-    readings, problems = [], []
+    readings: list[Reading] = []
+    problems = [
+        Problem(ProblemCode.ROW_INCOMPLETE, kept(line.text), line.number)
+        for line in _headless(before)[:1]
+    ]
     for block in found:
         who = with_values(replace(base, line=kept(block.text)), _named(block.head))
         values = read_block(block, keys, rename)
@@ -170,6 +174,11 @@ def read_blocks(
         readings.append(incomplete(with_values(who, identity), values.first_bad or block.text))
         problems.append(Problem(ProblemCode.ROW_INCOMPLETE, kept(block.text), block.line.number))
     return before, Parsed(readings=tuple(readings), problems=tuple(problems))
+
+
+def _headless(before: Iterable[Line]) -> list[Line]:
+    """Indented lines ahead of the first heading: they belong to a block whose own heading was not read."""
+    return [line for line in before if line.text[:1] in (" ", "\t")]
 
 
 def _named(head: re.Match[str]) -> list[tuple[str, Value]]:

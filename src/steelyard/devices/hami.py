@@ -80,15 +80,20 @@ def _devices(key: str, family: str, value: str) -> Parsed:
         if isinstance(items, list):
             layout = METAX if key == _METAX_KEY else JSON
             base = Reading(family, TOOL, layout, True, "")
-            return _gathered(_of_json(base, item, layout) for item in items[:_RECORDS_MAX])
+            parsed = _gathered(_of_json(base, item, layout) for item in items[:_RECORDS_MAX])
+            return parsed if items else _none(key)
         return Parsed(problems=(Problem(ProblemCode.TRUNCATED, kept(value[:1_000])),))
     base = Reading(family, TOOL, TEXT, True, "")
     *records, rest = output.text.split(":")
     parsed = _gathered(_of_text(base, record) for record in records[:_RECORDS_MAX] if record.strip())
     if not rest.strip():
-        return parsed
+        return parsed if parsed.readings or parsed.problems else _none(key)
     # A record ends with a colon: what follows the last one was cut.
     return replace(parsed, problems=(*parsed.problems, Problem(ProblemCode.TRUNCATED, kept(rest[:1_000]))))
+
+
+def _none(key: str) -> Parsed:
+    return Parsed(problems=(Problem(ProblemCode.NO_DEVICE, key),))
 
 
 def _gathered(found: Iterable[Reading | Problem]) -> Parsed:

@@ -37,6 +37,9 @@ from steelyard.model.health import SignCode
 
 KERNEL_LOG = "kernel-log"  # whose lines are no list: none of them speaks against a device, or some do
 
+READINGS_MAX = 4_096  # of one output: no host has as many devices, partitions counted
+PROBLEMS_MAX = 100  # of one output; what repeats a thousand times is told often enough
+
 #: One line a vendor.
 _VENDORS: tuple[tuple[Layout, ...], ...] = (
     nvidia.LAYOUTS,
@@ -100,7 +103,12 @@ def parse(tool: str, layout: str | None, text: str, *, family: str | None = None
     if not (parsed.readings or parsed.problems or parsed.processes or tool == KERNEL_LOG):
         # A heading and nothing that could be read below it is not the same as no device.
         parsed = replace(parsed, problems=unusable(output.lines))
-    return replace(parsed, problems=(*output.problems, *parsed.problems), layout=found.name)
+    problems = (*output.problems, *parsed.problems)
+    if len(parsed.readings) > READINGS_MAX:
+        line = parsed.readings[READINGS_MAX].line
+        problems = (Problem(ProblemCode.TOO_LONG, line), *problems)
+    readings = parsed.readings[:READINGS_MAX]
+    return replace(parsed, readings=readings, problems=problems[:PROBLEMS_MAX], layout=found.name)
 
 
 def recognised(

@@ -286,7 +286,20 @@ def _text(value: object) -> str:
     return str(value)
 
 
-_DECODER = json.JSONDecoder(parse_float=_text, parse_int=_text, parse_constant=_text)
+#: Stands for the values of a key that an object has twice: which of them holds is not known.
+TWICE = ("twice",)
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        found[key] = TWICE if key in found else value
+    return found
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=_text, parse_int=_text, parse_constant=_text, object_pairs_hook=_object
+)
 
 
 def json_in(output: Output) -> Json | None:

@@ -11,8 +11,6 @@ a sign is [code, health, source, detail, params], a holder [pid, name, MiB], a p
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +19,8 @@ import yaml
 from steelyard.devices.parsers import layouts, parse
 from steelyard.devices.reading import FIGURES, Parsed, Problem, ProblemCode, Reading
 from steelyard.model.health import DeviceHolder, Health, Sign, SignCode
+from tests.support.device_samples import DATA, SAMPLES, Part, all_parts, expectations, identity
 
-DATA = Path(__file__).parents[2] / "data" / "devices"
-SAMPLES = DATA / "samples"
-SEPARATOR = "# ---"
 MARKS = {"A", "B", "C", "S", "M"}
 #: Marks of which a text may stand in as something that was seen printed whole in public.
 SEEN = {"A"}
@@ -35,58 +31,10 @@ _DEFAULTS = {
 }
 
 
-@dataclass(frozen=True)
-class Part:
-    """One output within a sample, and what it was expected to hold."""
-
-    sample: str
-    number: int
-    tool: str
-    layout: str | None  # what was asked of the tool; None: told from the text
-    text: str
-    expected: dict[str, Any]
-
-    def __str__(self) -> str:
-        return f"{self.sample}:{self.number}"
-
-
-def parts_of(text: str) -> list[str]:
-    """The outputs of a sample: what stands between separators. Before the first one there is nothing."""
-    parts: list[list[str]] = [[]]
-    for line in text.splitlines(keepends=True):
-        if line.startswith(SEPARATOR):
-            parts.append([])
-        else:
-            parts[-1].append(line)
-    return ["".join(part) for part in parts if part]
-
-
-def expectations() -> dict[str, dict[str, Any]]:
-    """Sample → its row, over all vendors. A sample stands in one file only."""
-    rows: dict[str, dict[str, Any]] = {}
-    for path in sorted((DATA / "expected").glob("*.yaml")):
-        for sample, row in yaml.safe_load(path.read_text(encoding="utf-8")).items():
-            assert sample not in rows, sample
-            rows[sample] = row
-    return rows
-
-
 def marks() -> dict[str, str]:
     """Sample → its marks, e.g. `A` or `B S`."""
     table: dict[str, str] = yaml.safe_load((DATA / "marks.yaml").read_text(encoding="utf-8"))["samples"]
     return table
-
-
-def all_parts() -> list[Part]:
-    """Every output of every sample."""
-    found = []
-    for sample, row in expectations().items():
-        texts = parts_of((SAMPLES / sample).read_text(encoding="utf-8"))
-        assert len(texts) == len(row["parts"]), f"{sample}: {len(texts)} outputs"
-        for number, (text, expected) in enumerate(zip(texts, row["parts"], strict=True), 1):
-            tool = expected.get("tool", row.get("tool"))
-            found.append(Part(sample, number, tool, expected.get("asked"), text, expected))
-    return found
 
 
 def as_written(value: object) -> object:
@@ -185,12 +133,6 @@ def test_a_cut_output_never_gives_a_figure_that_the_whole_one_does_not(part: Par
             for name in FIGURES:
                 figure = getattr(reading, name)
                 assert figure is None or (whole is not None and figure == getattr(whole, name)), (end, name)
-
-
-def identity(reading: Reading) -> tuple[object, ...]:
-    """By which a reading is found again in another output of the same devices."""
-    numbers = (reading.index, reading.host_index, reading.module, reading.other.get("chip"))
-    return *numbers, reading.pci, reading.uuid, reading.serial
 
 
 def test_every_sample_has_its_row_and_its_mark() -> None:

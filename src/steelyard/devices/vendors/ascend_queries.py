@@ -33,6 +33,7 @@ MAP, CARDS, BOARD, USAGES, HEALTH, HCCS = "map", "cards", "board", "usages", "he
 
 _GAP = re.compile(r"\t+|  +")
 _MANAGEMENT = frozenset({"mcu"})  # chips that run no work
+_MAP_COLUMNS = ("NPU ID", "Chip ID", "Chip Logic ID", "Chip Name")
 _LINKS = {"ok": True, "nok": False}
 
 _Reader: TypeAlias = Callable[[Reading, Sequence[Entry]], Reading]
@@ -79,7 +80,7 @@ def _joined(parts: Sequence[Parsed]) -> Parsed:
 
 
 def _is_map(output: Output) -> bool:
-    return any("Chip Logic ID" in line.text for line in output.lines[:5])
+    return any(all(name in line.text for name in _MAP_COLUMNS) for line in output.lines[:5])
 
 
 def _parse_map(output: Output) -> Parsed:

@@ -81,6 +81,8 @@ _KEYS = (
     Key("supplies", ("Power Readings",), known, many=True),
     Key("draws", ("Power Readings", "Power Draw"), watts_written, many=True),
     Key("limits", ("Power Readings", "Power Limit"), watts_written, many=True),
+    Key("all_draws", ("Power Draw",), known, many=True),
+    Key("all_limits", ("Power Limit",), known, many=True),
     Key("rows_replaced_single", ("Replaced Rows", "Single Bit ECC"), count),
     Key("rows_replaced_double", ("Replaced Rows", "Double Bit ECC"), count),
     Key("rows_pending", ("Replaced Rows", "Pending"), one_of("Yes", "No", "N/A")),
@@ -109,8 +111,8 @@ def _combined(found: BlockValues) -> Iterable[tuple[str, Value]]:
     supplies = len(found.many["supplies"])
     for field, key in (("power", "draws"), ("power_limit", "limits")):
         values = found.many[key]
-        if len(values) != supplies:
-            raise UnreadableError(key)
+        if len(values) != supplies or len(found.many[f"all_{key}"]) != supplies:
+            raise UnreadableError(key)  # one of them, or the heading of its supply, is lost
         known_values = _numbers(values)
         yield field, sum(known_values) if len(known_values) == supplies else None
     yield "temperature", max(_numbers(found.many["chips"]), default=None)

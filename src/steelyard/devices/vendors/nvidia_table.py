@@ -72,6 +72,7 @@ def _sections(parts: Sequence[Group]) -> tuple[_Head, list[Group], list[Group] |
     version = driver = None
     rows = 0
     cards: list[Group] = []
+    partitions = False  # a table of MIG devices has other columns
     for place, group in enumerate(parts):
         text = " ".join(cell for row in group.rows for cell in row)
         versions = _VERSIONS.search(text[:400])
@@ -82,8 +83,8 @@ def _sections(parts: Sequence[Group]) -> tuple[_Head, list[Group], list[Group] |
         elif group.has("Processes:"):
             return _Head(version, driver, rows), cards, list(parts[place + 1 :])
         elif group.has("MIG devices:"):
-            continue
-        elif rows and all(len(row) in (0, _CELLS) for row in group.rows):
+            partitions = True
+        elif rows and not partitions:
             cards.append(group)
     return _Head(version, driver, rows), cards, None
 
