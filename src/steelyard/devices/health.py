@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from steelyard.model.health import Health, Sign, SignCode, SignSource
-from steelyard.model.units import HOUR, SECOND
+from steelyard.model.units import HOUR, MINUTE, SECOND
 
 #: How far from being usable; of two that are offered, and of two that are not, the worse one is higher.
 RANK: Mapping[Health, int] = MappingProxyType(
@@ -57,6 +57,7 @@ class Rules:
     recover_time: int = 60 * SECOND  # … over at least so long; doubled with each relapse …
     recover_longest: int = HOUR  # … up to this
     calm: int = 24 * HOUR  # without a relapse for so long: the doubling starts anew
+    event_hold: int = 15 * MINUTE  # so long after it a line of the kernel's log speaks against its device
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -93,8 +94,9 @@ def run_tool(
     groups: Sequence[int] = (),
     keep_user: bool = False,
     libraries: str = "",
+    stop: threading.Event | None = None,
 ) -> Outcome:
-    """Runs it to its end or to a limit. Never raises for what the tool does."""
+    """Runs it to its end, to a limit or until `stop` is set. Never raises for what the tool does."""
     began = time.monotonic()
     drop = os.geteuid() == 0 and not keep_user
     with tempfile.TemporaryDirectory(prefix="steelyard-probe-", ignore_cleanup_errors=True) as folder:
@@ -110,7 +112,7 @@ def run_tool(
         except OSError as error:
             return _not_started(error, began)
         _bound(process.pid)
-        outcome = _follow(process, began + seconds, output_limit)
+        outcome = _follow(process, began + seconds, output_limit, stop or threading.Event())
     outcome.micros = int((time.monotonic() - began) * 1_000_000)
     return outcome
 
@@ -133,7 +135,9 @@ def _bound(pid: int) -> None:
             resource.prlimit(pid, what, (most, most))
 
 
-def _follow(process: subprocess.Popen[bytes], until: float, output_limit: int) -> Outcome:
+def _follow(
+    process: subprocess.Popen[bytes], until: float, output_limit: int, stop: threading.Event
+) -> Outcome:
     """Reads both streams until the program has ended, or a limit is reached; then ends its whole group."""
     assert process.stdout is not None
     assert process.stderr is not None
@@ -148,7 +152,7 @@ def _follow(process: subprocess.Popen[bytes], until: float, output_limit: int) -
             if not ended and _has_ended(process.pid):
                 ended, until = True, min(until, time.monotonic() + _AFTER_END)
             rest = until - time.monotonic()
-            if rest <= 0 or (ended and not selector.get_map()):
+            if rest <= 0 or stop.is_set() or (ended and not selector.get_map()):
                 break
             for key, _ in selector.select(min(rest, 0.05)):
                 if not _take(key.fd, read[key.fd]):
