@@ -48,7 +48,7 @@ class Screen:
 
     def draw(self, lines: Sequence[str]) -> None:
         """The page; what stood there before is gone."""
-        shown = "\x1b[K\r\n".join(lines)
+        shown = "\x1b[K\n".join(lines)
         sys.stdout.write(f"\x1b[H{shown}\x1b[K\x1b[J")
         sys.stdout.flush()
 

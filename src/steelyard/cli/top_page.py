@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.cli.amounts import ORDER, amounts
+from steelyard.cli.amounts import ORDER
 from steelyard.cli.session import Session
 from steelyard.cli.tree import ordered
-from steelyard.locale.plain import cut, one_line, padded
+from steelyard.locale.plain import columns, cut, one_line, padded
 from steelyard.locale.rendering import class_rank, format_time
 from steelyard.model.units import format_duration, format_quantity
 
 Json = Mapping[str, Any]
-_BAR = 20
+_BAR, _ROOMY = 20, 100
 _LEAST = 40  # columns; a narrower window cuts lines
 _BOLD, _GREEN, _YELLOW, _RED, _PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[0m"
 _STYLES = {"head": _BOLD, "lost": _RED, "silent": _YELLOW}
@@ -112,27 +112,40 @@ def _devices(session: Session, reading: Reading, width: int) -> list[str]:
 def _device(session: Session, row: Json, width: int) -> str:
     unit, capacity = row["class"], row["capacity"] or 0
     away = (row.get("unavailable") or 0) + (row.get("unknown") or 0)
-    use = f"{format_quantity(unit, row['held'])}/{format_quantity(unit, row['capacity'])}"
+    use = f"{_short(unit, row['held'])}/{_short(unit, row['capacity'])}"
     return _device_line(
         width, one_line(row["cluster"]) + session.simulated(row), session.word("class", unit), use,
-        _bar(row["held"] or 0, away, capacity), format_quantity(unit, row["free"]),
-        format_quantity(unit, away) if away else "",
+        _bar(row["held"] or 0, away, capacity, _bar_of(width)), _short(unit, row["free"]),
+        _short(unit, away) if away else "",
     )  # fmt: skip
 
 
+def _short(unit: str, quantity: int | None) -> str:
+    """A quantity in few columns: memory in whole GiB from 10 GiB on; the inventory has it exact."""
+    if unit == "memory" and quantity is not None and quantity >= 10 * 1024:
+        return f"{quantity // 1024} GiB"
+    return format_quantity(unit, quantity)
+
+
 def _device_line(width: int, cluster: str, kind: str, use: str, bar: str, free: str, away: str) -> str:
-    place = max(width - 2 - 9 - 18 - (_BAR + 2) - 9 - 9 - 5, 4)
-    cells = [padded(cluster, place), padded(kind, 9), padded(use, 18, right=True), padded(bar, _BAR + 2)]
-    return ("  " + " ".join([*cells, padded(free, 9, right=True), padded(away, 9, right=True)])).rstrip()
+    cells = [padded(kind, 6), padded(use, 16, right=True), padded(bar, _bar_of(width) + 2)]
+    cells += [padded(free, 8, right=True), padded(away, 8, right=True)]
+    place = max(width - 2 - sum(map(columns, cells)) - len(cells), 4)
+    return ("  " + " ".join([padded(cluster, place), *cells])).rstrip()
 
 
-def _bar(held: int, away: int, capacity: int) -> str:
+def _bar_of(width: int) -> int:
+    """The columns of a bar: half a one where there is little room."""
+    return _BAR if width >= _ROOMY else _BAR // 2
+
+
+def _bar(held: int, away: int, capacity: int, width: int) -> str:
     """`[####..xx]`: held, free, away; a part that is there at all is seen."""
     if capacity <= 0:
         return ""
-    full = min(max(held * _BAR // capacity, 1 if held else 0), _BAR)
-    gone = min(max(away * _BAR // capacity, 1 if away else 0), _BAR - full)
-    return f"[{'#' * full}{'.' * (_BAR - full - gone)}{'x' * gone}]"
+    full = min(max(held * width // capacity, 1 if held else 0), width)
+    gone = min(max(away * width // capacity, 1 if away else 0), width - full)
+    return f"[{'#' * full}{'.' * (width - full - gone)}{'x' * gone}]"
 
 
 # --- queues ---------------------------------------------------------------------------------------
@@ -202,13 +215,22 @@ def _workload(session: Session, row: Json, now: int | None, width: int) -> str:
     since = row.get("started_at")
     ran = format_duration(max(now - since, 0)) if now is not None and since is not None else "–"
     place = one_line(row.get("cluster") or "–") + session.simulated(row)
-    asked = amounts(session, row.get("requested"))
+    asked = _asked(session, row.get("requested") or {})
     return _workload_line(width, one_line(row["name"]), one_line(row["project"]), asked, ran, place)
+
+
+def _asked(session: Session, requested: Mapping[str, int]) -> str:
+    """`4 GPU 8 CPU 64 GiB`: memory is known by its unit."""
+    told = []
+    for name in sorted(requested, key=class_rank):
+        word = "" if name == "memory" else f" {session.word('class', name)}"
+        told.append(f"{_short(name, requested[name])}{word}")
+    return "  ".join(told) or "–"
 
 
 def _workload_line(width: int, name: str, project: str, asked: str, ran: str, place: str) -> str:
     room = width - 2 - 4 - 8
-    name_room, project_room, place_room = room * 29 // 100, room * 17 // 100, room * 18 // 100
+    name_room, project_room, place_room = room * 32 // 100, room * 15 // 100, room * 21 // 100
     cells = [padded(name, name_room), padded(project, project_room)]
     cells += [padded(asked, room - name_room - project_room - place_room), padded(ran, 8, right=True)]
     return ("  " + " ".join([*cells, cut(place, place_room)])).rstrip()
@@ -223,7 +245,7 @@ def _coloured(style: str, text: str) -> str:
     before, bracket, rest = text.rpartition("[#")
     if style == "bar" and bracket:
         full = 1 + len(rest) - len(rest.lstrip("#"))
-        share = full * 1000 // _BAR
+        share = full * 1000 // max(rest.find("]") + 1, 1)
         shade = _RED if share >= _FULL else _YELLOW if share >= _BUSY else _GREEN
         return f"{before}[{shade}{'#' * full}{_PLAIN}{rest[full - 1 :]}"
     return text

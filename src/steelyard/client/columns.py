@@ -94,7 +94,8 @@ def device_state(row: Row, lang: str) -> str:
 
 def holders(row: Row, lang: str) -> str:
     """Who holds it; `…` for what the reader may not see."""
-    return ", ".join(str(one.get("name") or one.get("workload") or "…") for one in row.get("holders") or ())
+    names = (one.get("name") or one.get("workload") or "…" for one in row.get("holders") or ())
+    return _comma(lang).join(map(str, names))
 
 
 def devices_of(row: Row, lang: str) -> str:
@@ -108,7 +109,11 @@ def devices_of(row: Row, lang: str) -> str:
     for name in sorted(sums, key=class_rank):
         free, whole = (format_quantity(name, value) for value in sums[name])
         shown.append(f"{locale.word('class', name, lang)} {free}/{whole}")
-    return ", ".join(shown)
+    return _comma(lang).join(shown)
+
+
+def _comma(lang: str) -> str:
+    return locale.text("reason.comma", None, lang)
 
 
 def limits_of(part: str) -> Show:
@@ -120,8 +125,8 @@ def limits_of(part: str) -> Show:
             if limit.get(part) is not None:
                 unit = limit.get("class") or limit["subject"].rpartition("/")[2]
                 used, most = (format_quantity(unit, limit.get(name)) for name in ("used", part))
-                told.append(f"{limit['subject']} {used}/{most}")
-        return ", ".join(told)
+                told.append(f"{locale.word('class', limit['subject'], lang)} {used}/{most}")
+        return _comma(lang).join(told)
 
     return show
 

@@ -6,7 +6,6 @@ from elsewhere. In all else these are a dictionary and a list: as JSON, as YAML,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from html import escape
 from typing import Any, SupportsIndex
 
@@ -32,16 +31,16 @@ class Record(dict[str, Any]):
         if found is None:
             return dict.__repr__(self)
         head = one_line(text(f"notebook.noun.{self.noun}", None, self.lang))
-        return f"<{head} {'  '.join(_brief(found, self, self.lang))}>"
+        line = f"<{head} {'  '.join(_brief(found, self, self.lang))}>"
+        return "\n".join([line, *_text(found, _below(found, self), self.lang)]) if found.rows else line
 
     def _repr_html_(self) -> str:
         found = NOUNS.get(self.noun)
         if found is None:
             return f"<pre>{escape(dict.__repr__(self))}</pre>"
         if found.rows:
-            below = [row for row in self.get(found.rows) or () if isinstance(row, dict)]
             head = " ".join(_brief(found, self, self.lang))
-            return f"<p>{escape(head)}</p>{_html(found, below, self.lang)}"
+            return f"<p>{escape(head)}</p>{_html(found, _below(found, self), self.lang)}"
         pairs = zip(_heads(found, self.lang), _cells(found, self, self.lang), strict=True)
         return _table("".join(f"<tr>{_th(head)}{_td(cell)}</tr>" for head, cell in pairs))
 
@@ -60,23 +59,13 @@ class Table(list[Any]):
         found = NOUNS.get(self.noun)
         if found is None or not all(isinstance(row, dict) for row in self):
             return list.__repr__(self)
-        heads = _heads(found, self.lang)
-        rows = [_cells(found, row, self.lang) for row in list.__getitem__(self, slice(ROWS_OF_TEXT))]
-        widths = [min(max(map(columns, column)), _WIDEST) for column in zip(heads, *rows, strict=True)]
-        lines = ["  ".join(map(padded, row, widths)).rstrip() for row in (heads, *rows)]
-        return "\n".join([*lines, *self._rest(ROWS_OF_TEXT)])
+        return "\n".join(_text(found, list(self), self.lang))
 
     def _repr_html_(self) -> str:
         found = NOUNS.get(self.noun)
         if found is None or not all(isinstance(row, dict) for row in self):
             return f"<pre>{escape(list.__repr__(self))}</pre>"
-        rest = "".join(f"<p>{escape(line)}</p>" for line in self._rest(ROWS_OF_HTML))
-        return _html(found, list.__getitem__(self, slice(ROWS_OF_HTML)), self.lang) + rest
-
-    def _rest(self, most: int) -> list[str]:
-        if len(self) > most:
-            return [text("notebook.more", {"count": len(self) - most}, self.lang)]
-        return [] if self else [text("notebook.none", None, self.lang)]
+        return _html(found, list(self), self.lang)
 
 
 def shown(value: Any, noun: str | None, lang: str) -> Any:
@@ -117,10 +106,33 @@ def _cell(show: Any, row: Any, lang: str) -> str:
     return "–" if value is None or value == "" else one_line(value)
 
 
-def _html(noun: Noun, rows: Iterable[Any], lang: str) -> str:
+def _below(noun: Noun, record: Record) -> list[Any]:
+    """The rows that a single answer is about."""
+    rows = record.get(noun.rows)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _text(noun: Noun, rows: list[Any], lang: str) -> list[str]:
+    heads = _heads(noun, lang)
+    cells = [_cells(noun, row, lang) for row in rows[:ROWS_OF_TEXT]]
+    widths = [min(max(map(columns, column)), _WIDEST) for column in zip(heads, *cells, strict=True)]
+    lines = ["  ".join(map(padded, row, widths)).rstrip() for row in (heads, *cells)]
+    return [*lines, *_rest(len(rows), ROWS_OF_TEXT, lang)]
+
+
+def _html(noun: Noun, rows: list[Any], lang: str) -> str:
     head = "".join(map(_th, _heads(noun, lang)))
-    body = "".join(f"<tr>{''.join(map(_td, _cells(noun, row, lang)))}</tr>" for row in rows)
-    return _table(f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>")
+    cells = (_cells(noun, row, lang) for row in rows[:ROWS_OF_HTML])
+    body = "".join(f"<tr>{''.join(map(_td, row))}</tr>" for row in cells)
+    rest = "".join(f"<p>{escape(line)}</p>" for line in _rest(len(rows), ROWS_OF_HTML, lang))
+    return _table(f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>") + rest
+
+
+def _rest(count: int, most: int, lang: str) -> list[str]:
+    """A line on what is left out, or that there is nothing."""
+    if count > most:
+        return [text("notebook.more", {"count": count - most}, lang)]
+    return [] if count else [text("notebook.none", None, lang)]
 
 
 def _th(cell: str) -> str:
