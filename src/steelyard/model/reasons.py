@@ -23,6 +23,11 @@ class ReasonCode(StrEnum):
     NO_ROUTE = "no-route"
     NO_NAMESPACE = "no-namespace"
     NO_QUEUE = "no-queue"
+    LABEL_UNKNOWN = "label-unknown"  # a key or a value that the vocabulary does not have
+    LABEL_MISMATCH = "label-mismatch"  # a label or a part of a pool's environment is not what is wanted
+    POOL_NOT_ADMITTING = "pool-not-admitting"  # the pool's rules don't let this request in
+    POOL_CLOSED = "pool-closed"  # it lets nothing new in for now
+    LENDING_UNVERIFIED = "lending-unverified"  # the pool lends, but no real run has verified the place
     EXCEEDS_GUARANTEE = "exceeds-guarantee"  # more is to be guaranteed than its queue owns
     # over a limit whose owner declared `refuse`
     OVER_LIMIT = "over-limit"
@@ -51,6 +56,10 @@ WAIT_SLICE: dict[str, str] = {
     ReasonCode.EXCEEDS_CAPACITY: "capacity",
     ReasonCode.CLUSTER_UNREACHABLE: "capacity",
     ReasonCode.NO_MATCHING_FLAVOR: "capacity",
+    ReasonCode.LABEL_MISMATCH: "capacity",
+    ReasonCode.POOL_NOT_ADMITTING: "policy-window",
+    ReasonCode.POOL_CLOSED: "policy-window",
+    ReasonCode.LENDING_UNVERIFIED: "policy-window",
     ReasonCode.FRAGMENTED: "fragmentation",
     ReasonCode.PRIORITY: "priority",
     ReasonCode.WAITING_FOR_PREEMPTED: "priority",

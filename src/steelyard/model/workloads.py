@@ -39,6 +39,7 @@ class MemberRequest:
     models: tuple[str, ...] = ()  # allowed device models; empty: any
     clusters: tuple[str, ...] = ()  # allowed clusters; empty: any
     node_labels: tuple[tuple[str, str], ...] = ()
+    needs: tuple[tuple[str, str], ...] = ()  # what the pool must offer: label key → value
 
     def amount(self, device_class: DeviceClass) -> int:
         """The quantity asked of a class; 0 when it is not asked for."""
@@ -173,6 +174,8 @@ class Shape:
     priority: int
     roles: tuple[tuple[str, int, MemberRequest], ...]
     preemptible: bool
+    kind: str | None = None  # None: of a shape from before pools had rules, as the next
+    environment: str | None = None  # of its namespace
 
     def totals(self) -> dict[DeviceClass, int]:
         """Quantity of the whole gang by class."""

@@ -14,7 +14,7 @@ from steelyard.scheduling.decisions import (
     Stats,
 )
 from steelyard.scheduling.ever import Bounds
-from steelyard.scheduling.explain import can_ever_fit, over_refusing_limit
+from steelyard.scheduling.explain import can_ever_fit, over_refusing_limit, shut_now
 from steelyard.scheduling.quota import (
     QuotaTree,
     Shortfall,
@@ -46,6 +46,7 @@ from steelyard.scheduling.views import (
     NodeView,
     PartDevice,
     PendingItem,
+    PoolView,
     RunningView,
     ShapeGroup,
     Slot,
@@ -73,6 +74,7 @@ __all__ = [
     "PartDevice",
     "PendingItem",
     "Placement",
+    "PoolView",
     "QuotaBasis",
     "QuotaTree",
     "Refusal",
@@ -95,6 +97,7 @@ __all__ = [
     "potential",
     "shortfalls",
     "shown",
+    "shut_now",
     "total_usage",
     "with_unbounded_root",
 ]

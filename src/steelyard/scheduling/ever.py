@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.resources import ACCELERATORS, DeviceClass
+from steelyard.scheduling.admission import joined
 from steelyard.scheduling.barriers import WAKE_CAPACITY
 from steelyard.scheduling.board import Need, matches
 from steelyard.scheduling.placement import RoleNeed, ShapePlan
@@ -58,6 +59,10 @@ class Bounds:
                 self._by_flavor.setdefault(name, []).append(view)
         self._beside: dict[tuple[str, DeviceClass], frozenset[str]] = {}
         self._kinds: dict[tuple[str, _Labels], list[tuple[_Totals, int]]] = {}
+
+    def nodes_of(self, flavor: str) -> list[NodeView]:
+        """The nodes that have the flavor."""
+        return self._by_flavor.get(flavor, [])
 
     def beside(self, flavor: str, device_class: DeviceClass) -> frozenset[str]:
         """Flavors of another class on the nodes that have this flavor."""
@@ -110,7 +115,8 @@ def surely_used(bounds: Bounds, plan: ShapePlan, flavor: str) -> dict[str, int]:
 def never_reasons(bounds: Bounds, plan: ShapePlan, flavor: str | None = None) -> list[Reason]:
     """Why the gang could never be held; with its lead role on one flavor, if it is given."""
     if flavor is None:
-        missing = [_no_flavor(role, None) for role in plan.roles if not role.flavors and not role.silent]
+        without = [role for role in plan.roles if not role.flavors and not role.silent]
+        missing = [reason for role in without for reason in _unplaced(role, None)]
         return missing if plan.roles else [Reason(ReasonCode.NO_MATCHING_FLAVOR, "placement")]
     cluster = bounds.flavors[flavor].cluster
     reasons: list[Reason] = []
@@ -119,7 +125,7 @@ def never_reasons(bounds: Bounds, plan: ShapePlan, flavor: str | None = None) ->
         if role is not plan.lead:
             names = [name for name in role.flavors if bounds.flavors[name].cluster == cluster]
         if not names:
-            reasons.append(_no_flavor(role, cluster))
+            reasons += _unplaced(role, cluster)
             continue
         each = [_never_holds(bounds, role, name) for name in names]
         if all(each):
@@ -127,18 +133,43 @@ def never_reasons(bounds: Bounds, plan: ShapePlan, flavor: str | None = None) ->
     return reasons
 
 
-def _no_flavor(role: RoleNeed, cluster: str | None, flavor: str | None = None) -> Reason:
+def _unplaced(role: RoleNeed, cluster: str | None) -> tuple[Reason, ...]:
+    """Why a role has no flavor: pools that are shut, those that don't take it, else there is none."""
+    if role.flavors:  # only none in this cluster
+        return (_no_flavor(role, cluster),)
+    return role.shut or role.barred or (_no_flavor(role, cluster),)
+
+
+def _failing_label(bounds: Bounds, role: RoleNeed, flavor: str) -> Reason:
+    """The first label that no node of the flavor has as wanted; else the first of those that no node has
+    together."""
+    views = bounds.nodes_of(flavor)
+    lacking = [
+        (key, wanted) for key, wanted in role.need.labels
+        if all(view.labels.get(key) != wanted for view in views)
+    ]  # fmt: skip
+    key, wanted = (lacking or list(role.need.labels))[0]
+    found = joined(sorted({view.labels[key] for view in views if key in view.labels}))
+    params: dict[str, str | int | None] = {
+        "pool": bounds.flavors[flavor].pool, "label": key, "wanted": wanted, "found": found,
+        "per": "node",
+    }  # fmt: skip
+    return Reason(
+        ReasonCode.LABEL_MISMATCH, "placement", "flavor", flavor, role.need.primary.value, flavor,
+        requested=role.need.amount * role.count, wakes_on=(WAKE_CAPACITY,), params=params,
+    )  # fmt: skip
+
+
+def _no_flavor(role: RoleNeed, cluster: str | None) -> Reason:
     request = role.need.request
-    labels = [f"{key}={value}" for key, value in role.need.labels[:8]] if flavor else []
     params: dict[str, str | int | None] = {
         "role": role.name,
         "cluster": cluster,
         "flavors": ",".join(request.flavors[:8]) or None,
         "models": ",".join(request.models[:8]) or None,
-        "labels": ",".join(labels) or None,
     }
     return Reason(
-        ReasonCode.NO_MATCHING_FLAVOR, "placement", resource=role.need.primary.value, flavor=flavor,
+        ReasonCode.NO_MATCHING_FLAVOR, "placement", resource=role.need.primary.value,
         requested=role.need.amount * role.count, wakes_on=(WAKE_CAPACITY,), params=params,
     )
 
@@ -147,7 +178,7 @@ def _never_holds(bounds: Bounds, role: RoleNeed, flavor: str) -> Reason | None:
     need = role.need
     kinds = bounds.kinds(flavor, need)
     if not kinds and need.labels:
-        return _no_flavor(role, bounds.flavors[flavor].cluster, flavor)
+        return _failing_label(bounds, role, flavor)
     members = 0
     for device_class, amount in need.amounts:
         known = [(total, count) for totals, count in kinds if (total := totals[device_class]) is not None]

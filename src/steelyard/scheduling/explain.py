@@ -49,6 +49,10 @@ _RANK = {
             ReasonCode.WAITING_FOR_CAPACITY,
             ReasonCode.CLUSTER_UNREACHABLE,
             ReasonCode.EXCEEDS_CAPACITY,
+            ReasonCode.POOL_CLOSED,
+            ReasonCode.LENDING_UNVERIFIED,
+            ReasonCode.LABEL_MISMATCH,
+            ReasonCode.POOL_NOT_ADMITTING,
             ReasonCode.NO_MATCHING_FLAVOR,
         )
     )
@@ -75,6 +79,7 @@ class Explainer:
         if all(by_flavor.values()):  # one free flavor, and capacity does not block
             reasons += [reason for found in by_flavor.values() for reason in found]
             reasons += _silent(context.snapshot, plan)
+            reasons += plan.lead.shut if by_flavor else ()
             if not by_flavor:
                 reasons += never_reasons(self.capacity.bounds, plan)
         if not reasons:
@@ -272,7 +277,7 @@ def can_ever_fit(
     """
     del policy  # part of the contract: later policies bound what may ever be asked
     bounds = bounds or Bounds(snapshot.nodes, snapshot.flavors)
-    plan = prepare(snapshot, frozenset(snapshot.flavors), shape)
+    plan = prepare(snapshot, frozenset(snapshot.flavors), shape, shut_too=True)
     nobody = Holders(replace(snapshot, running={}), Ledger(snapshot.trees, {}), ())
     reasons = [reason for reason in barriers(snapshot, plan) if reason.code != ReasonCode.QUEUE_STOPPED]
     for ask in plan.class_asks:
@@ -294,6 +299,12 @@ def _never_on(
         for name, quantity in sorted(surely_used(bounds, plan, flavor).items()):
             reasons += quota_reasons(snapshot, nobody, tree, node, f"flavor/{name}", quantity)
     return reasons
+
+
+def shut_now(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:
+    """The pools that are closed, where a role has no other that would take it; empty when there is one."""
+    plan = prepare(snapshot, frozenset(snapshot.flavors), shape)
+    return bounded(reason for role in plan.roles if not role.flavors for reason in role.shut)
 
 
 def over_refusing_limit(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:

@@ -11,8 +11,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
+from steelyard.model.reasons import Reason
 from steelyard.model.resources import DeviceClass
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
+from steelyard.scheduling.admission import misfits, shut_reason
 from steelyard.scheduling.board import Board, Need, need_of
 from steelyard.scheduling.ledger import Ask, Ledger
 from steelyard.scheduling.quota import QuotaTree
@@ -30,6 +32,8 @@ class RoleNeed:
     need: Need
     flavors: tuple[str, ...]  # usable ones
     silent: tuple[str, ...]  # of clusters that don't answer, or were not observed lately
+    barred: tuple[Reason, ...] = ()  # why pools with such devices don't take it
+    shut: tuple[Reason, ...] = ()  # pools that would take it and let nothing new in now
 
 
 @dataclass(slots=True)
@@ -83,20 +87,43 @@ def matching_flavors(flavors: Mapping[str, FlavorView], need: Need) -> list[str]
     return matching
 
 
+def admitted_flavors(
+    snapshot: Snapshot, shape: Shape, need: Need, shut_too: bool = False
+) -> tuple[list[str], tuple[Reason, ...], tuple[Reason, ...]]:
+    """The flavors whose pools let the request in, why the others don't, and what is only shut for now."""
+    allowed: list[str] = []
+    barred: dict[str, list[Reason]] = {}
+    shut: dict[str, Reason] = {}
+    for name in matching_flavors(snapshot.flavors, need):
+        flavor = snapshot.flavors[name]
+        pool = snapshot.pools.get(flavor.pool or "")
+        if pool is None:
+            allowed.append(name)
+        elif found := misfits(pool, snapshot.pools, shape, need.request, flavor):
+            barred[pool.name] = found
+        elif pool.shut is not None and not shut_too:
+            shut[pool.name] = shut_reason(pool, flavor.device_class)
+        else:
+            allowed.append(name)
+    return allowed, tuple(reason for found in barred.values() for reason in found), tuple(shut.values())
+
+
 def own_node(tree: QuotaTree, path: Iterable[str]) -> str | None:
     """The first node of a path from the leaf up that the tree knows."""
     return next((name for name in path if name in tree.nodes), None)
 
 
-def prepare(snapshot: Snapshot, usable: frozenset[str], shape: Shape) -> ShapePlan:
-    """What a cycle needs to know of a shape."""
+def prepare(
+    snapshot: Snapshot, usable: frozenset[str], shape: Shape, *, shut_too: bool = False
+) -> ShapePlan:
+    """What a cycle needs to know of a shape. `shut_too`: pools that let nothing new in count as open."""
     roles = []
     for index, (name, count, request) in enumerate(shape.roles):
         need = need_of(request)
-        matching = matching_flavors(snapshot.flavors, need)
-        fit = tuple(flavor for flavor in matching if flavor in usable)
-        silent = tuple(flavor for flavor in matching if flavor not in usable)
-        roles.append(RoleNeed(index, name, count, need, fit, silent))
+        allowed, barred, shut = admitted_flavors(snapshot, shape, need, shut_too)
+        fit = tuple(flavor for flavor in allowed if flavor in usable)
+        silent = tuple(flavor for flavor in allowed if flavor not in usable)
+        roles.append(RoleNeed(index, name, count, need, fit, silent, barred, shut))
     roles.sort(key=lambda role: not role.need.is_accelerated)
     nodes = tuple(_own_nodes(snapshot.trees, shape))
     amounts = {cls: amount for cls, amount in sorted(shape.totals().items()) if amount}

@@ -22,6 +22,7 @@ from steelyard.scheduling.views import (
     NodeView,
     PartDevice,
     PendingItem,
+    PoolView,
     RunningView,
     ShapeGroup,
     Slot,
@@ -76,6 +77,7 @@ class Snapshot:
     nodes: Mapping[int, NodeView] = field(default_factory=dict)
     flavors: Mapping[str, FlavorView] = field(default_factory=dict)
     clusters: Mapping[str, ClusterView] = field(default_factory=dict)
+    pools: Mapping[str, PoolView] = field(default_factory=dict)  # a flavor of no pool here has no rules
     trees: Mapping[str, QuotaTree] = field(default_factory=dict)
     usage: Mapping[str, Usage] = field(default_factory=dict)
     pending: tuple[ShapeGroup, ...] = ()

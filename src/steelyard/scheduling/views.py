@@ -84,6 +84,28 @@ class FlavorView:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolView:
+    """The rules of a pool. An empty list lets everything in; `shut` None: the pool is open.
+
+    `offers`: label key → values that its environment has. `needs`: by class, label key → values of which a
+    request must ask for one. `verified`: kinds and models of which a real run has shown that they fit here.
+    """
+
+    name: str
+    cluster: str
+    offers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    needs: Mapping[DeviceClass, tuple[tuple[str, tuple[str, ...]], ...]] = field(default_factory=dict)
+    kinds: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    teams: tuple[str, ...] = ()
+    environments: tuple[str, ...] = ()
+    most: Mapping[DeviceClass, int] = field(default_factory=dict)  # of one request
+    lends_to: tuple[str, ...] = ()
+    verified: frozenset[tuple[str, str]] = frozenset()  # (kind of workload, model of device)
+    shut: Mapping[str, str | int | None] | None = None  # why: parameters of the reason
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     """When a cluster was last observed (µs; None: never) and whether its engine answers."""
 

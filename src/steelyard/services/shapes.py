@@ -28,9 +28,12 @@ def make_shape(spec: WorkloadSpec, place: OrgPlace, queue: str, priority: int) -
     """The shape of a workload in its place, its queue and with its priority."""
     path = org_path(place)
     roles = tuple((role.name, role.count, role.request) for role in spec.roles)
-    content: tuple[Any, ...] = (queue, place.project, path, priority, roles, spec.preemptible)
+    kind, environment = spec.kind.value, place.environment
+    content: tuple[Any, ...] = (
+        queue, place.project, path, priority, roles, spec.preemptible, kind, environment
+    )  # fmt: skip
     key = sha256(_encode(content)).hexdigest()
-    return Shape(key, queue, place.project, path, priority, roles, spec.preemptible)
+    return Shape(key, queue, place.project, path, priority, roles, spec.preemptible, kind, environment)
 
 
 def shape_id(key: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from steelyard.engines.simulated.spec import STAGE_FAULTS
+from steelyard.engines.simulated.faults import STAGE_FAULTS
 from steelyard.locale import LANGUAGES
 from steelyard.locale import catalogue as texts
 from steelyard.model.errors import InvalidError
@@ -24,7 +24,8 @@ LINE = 'line: "x"'
 AT_SUBMIT = (
     ReasonCode.INVALID_REQUEST, ReasonCode.MISSING_GRANT, ReasonCode.EXCEEDS_MAX_QUOTA,
     ReasonCode.EXCEEDS_CAPACITY, ReasonCode.NO_MATCHING_FLAVOR, ReasonCode.NO_ROUTE, ReasonCode.NO_NAMESPACE,
-    ReasonCode.NO_QUEUE, ReasonCode.OVER_LIMIT,
+    ReasonCode.NO_QUEUE, ReasonCode.OVER_LIMIT, ReasonCode.LABEL_UNKNOWN, ReasonCode.LABEL_MISMATCH,
+    ReasonCode.POOL_NOT_ADMITTING, ReasonCode.POOL_CLOSED, ReasonCode.LENDING_UNVERIFIED,
 )  # fmt: skip
 
 

@@ -202,7 +202,7 @@ def test_no_place_in_the_organisation_is_the_reason() -> None:
         (request(gpu=1000, cpu=90_000), ReasonCode.EXCEEDS_CAPACITY, "node"),
         (request(npu=1000), ReasonCode.NO_MATCHING_FLAVOR, None),
         (request(gpu=1000, models=("z",)), ReasonCode.NO_MATCHING_FLAVOR, None),
-        (request(gpu=1000, node_labels=(("zone", "z"),)), ReasonCode.NO_MATCHING_FLAVOR, None),
+        (request(gpu=1000, node_labels=(("zone", "z"),)), ReasonCode.LABEL_MISMATCH, "node"),
     ],
     ids=["quota", "devices of a node", "cpu of a node", "class", "model", "label"],
 )
