@@ -11,6 +11,7 @@ DecodeNodeDevices, MarshalNodeDevices) and pkg/device/metax/protocol.go.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -81,7 +82,7 @@ def _devices(key: str, family: str, value: str) -> Parsed:
             layout = METAX if key == _METAX_KEY else JSON
             base = Reading(family, TOOL, layout, True, "")
             parsed = _gathered(_of_json(base, item, layout) for item in items[:_RECORDS_MAX])
-            return parsed if items else _none(key)
+            return _numbered(parsed) if items else _none(key)
         return Parsed(problems=(Problem(ProblemCode.TRUNCATED, kept(value[:1_000])),))
     base = Reading(family, TOOL, TEXT, True, "")
     *records, rest = output.text.split(":")
@@ -90,6 +91,13 @@ def _devices(key: str, family: str, value: str) -> Parsed:
         return parsed if parsed.readings or parsed.problems else _none(key)
     # A record ends with a colon: what follows the last one was cut.
     return replace(parsed, problems=(*parsed.problems, Problem(ProblemCode.TRUNCATED, kept(rest[:1_000]))))
+
+
+def _numbered(parsed: Parsed) -> Parsed:
+    """A number that two devices have is neither's: one of them lacks its own, which reads as 0."""
+    times = Counter(reading.index for reading in parsed.readings)
+    alone = (replace(one, index=one.index if times[one.index] == 1 else None) for one in parsed.readings)
+    return replace(parsed, readings=tuple(alone))
 
 
 def _none(key: str) -> Parsed:

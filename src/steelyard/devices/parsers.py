@@ -105,8 +105,8 @@ def parse(tool: str, layout: str | None, text: str, *, family: str | None = None
         parsed = replace(parsed, problems=unusable(output.lines))
     problems = (*output.problems, *parsed.problems)
     if len(parsed.readings) > READINGS_MAX:
-        line = parsed.readings[READINGS_MAX].line
-        problems = (Problem(ProblemCode.TOO_LONG, line), *problems)
+        rest = parsed.readings[READINGS_MAX].line
+        problems = (Problem(ProblemCode.TOO_LONG, rest), *problems)
     readings = parsed.readings[:READINGS_MAX]
     return replace(parsed, readings=readings, problems=problems[:PROBLEMS_MAX], layout=found.name)
 

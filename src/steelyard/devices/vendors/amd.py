@@ -100,12 +100,19 @@ def _concise(line: Line, columns: Sequence[str]) -> Reading | None:
             temperature=celsius(cells["Temp"]),
             power=milliwatts(cells.get("AvgPwr", cells.get("Power"))),
             power_limit=milliwatts(cells.get("PwrCap")),
-            memory_utilisation=percent(cells["VRAM%"]),
-            utilisation=percent(cells["GPU%"]),
+            memory_utilisation=_share(cells["VRAM%"]),
+            utilisation=_share(cells["GPU%"]),
             other=_partitions(cells.get("Partitions", "")),
         )
     except UnreadableError:
         return incomplete(base, line.text)
+
+
+def _share(text: str) -> int | None:
+    """A share with its sign: without it, its last digits may have been cut off with it."""
+    if known(text) is not None and not text.endswith("%"):
+        raise UnreadableError(text[:80])
+    return percent(text)
 
 
 def _partitions(text: str) -> dict[str, str | int]:

@@ -86,6 +86,7 @@ def _parse(output: Output) -> Parsed:
     if listed:
         readings = _held(readings, sections.processes or ())
     version = sections.head.version
+    listed = listed and bool(readings)
     return Parsed(tuple(readings), tuple(problems), tool_version=version, processes=listed)
 
 

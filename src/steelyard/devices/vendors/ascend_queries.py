@@ -212,6 +212,8 @@ def _parse_usages(output: Output) -> Parsed:
 
 
 def _usages(base: Reading, found: Sequence[Entry]) -> Reading:
+    if any(entry.key.startswith("HBM ") for entry in found):
+        _needed(found, "HBM Capacity(MB)")  # lost, the other memory would be taken for it
     hbm = mib(value_of(found, "HBM Capacity(MB)"))
     ddr = mib(value_of(found, "DDR Capacity(MB)"))
     in_hbm = bool(hbm)

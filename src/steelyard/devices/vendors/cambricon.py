@@ -40,6 +40,7 @@ TOOL = "cnmon"
 TABLE, JSON, TEXT = "table", "info-json", "info-text"
 
 _CELLS = 3
+_HEADING_ROWS = 2
 _TOOL_VERSION = re.compile(r"CNMON (v[0-9][0-9.]{0,20})")
 _DRIVER = re.compile(r"Driver (v[0-9][0-9.]{0,20})")
 _CARD = re.compile(r"([0-9]{1,4}) +(/|[0-9]{1,3}) +(\S.{0,60}?) +(v[0-9][0-9A-Za-z.]{0,20}|N/A)")
@@ -78,6 +79,8 @@ def _sections(parts: Sequence[Group]) -> _Sections:
             driver = named[1] if named else None
         elif group.has("Card", "Memory-Usage"):
             headed = True
+            if len(group.rows) > _HEADING_ROWS:
+                cards.append(group)  # the rule below the heading is lost, and a card stands in it
         elif group.has("Processes:"):
             return _Sections(version, driver, tuple(cards), tuple(parts[place + 1 :]))
         elif headed:
@@ -99,6 +102,7 @@ def _parse_table(output: Output) -> Parsed:
             found = replace(found, holders=tuple(holders.get(found.index, ())))
         readings.append(found)
     listed = holders is not None
+    listed = listed and bool(readings)
     return Parsed(tuple(readings), tuple(problems), sections.version, sections.driver, processes=listed)
 
 

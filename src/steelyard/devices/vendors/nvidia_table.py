@@ -64,6 +64,7 @@ def _parse(output: Output) -> Parsed:
             found = replace(found, holders=tuple(holders.get(found.index, ())))
         readings.append(found)
     listed = holders is not None
+    listed = listed and bool(readings)
     return Parsed(tuple(readings), tuple(problems), head.version, head.driver, processes=listed)
 
 
