@@ -9,7 +9,7 @@ import typer
 from steelyard.cli.session import Session
 from steelyard.model.errors import InvalidError
 
-_BASH = r"""# bash completion of steelyard: eval "$(steelyard completion bash)"
+_BASH = r"""# bash completion of steelyard: source <(steelyard completion bash)
 _steelyard() {
     local program=$1 found status
     COMPREPLY=()
@@ -28,7 +28,7 @@ _steelyard() {
 complete -F _steelyard steelyard
 """
 _ZSH = r"""#compdef steelyard
-# zsh completion of steelyard: eval "$(steelyard completion zsh)" after compinit, or _steelyard in fpath
+# zsh completion of steelyard: source <(steelyard completion zsh) after compinit, or _steelyard in fpath
 _steelyard() {
     local found line answer
     local -a lines

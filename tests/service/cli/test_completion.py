@@ -171,7 +171,7 @@ def shell(name: str, script: str, environ: dict[str, str], folder: Path) -> list
 
 
 BASH = r"""
-eval "$(steelyard completion bash)"
+source <(steelyard completion bash)
 try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _steelyard "$1" "${!#}"; echo "${COMPREPLY[*]}"; }
 complete -p steelyard
 try steelyard qu
@@ -194,7 +194,7 @@ def test_a_real_bash_completes(house: House, tmp_path: Path) -> None:
 
 def test_a_key_completes_in_a_bash_on_a_terminal(house: House, tmp_path: Path) -> None:
     (tmp_path / "bundle").mkdir()
-    (tmp_path / "rc").write_text('PS1="ready> "\neval "$(steelyard completion bash)"\n')
+    (tmp_path / "rc").write_text('PS1="ready> "\nsource <(steelyard completion bash)\n')
     path = f"{PROGRAM.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     environ = {**house.environ(), "PATH": path, "HOME": str(tmp_path)}
     bash = shutil.which("bash") or "/bin/bash"
