@@ -6,6 +6,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import Depends, Header, Request
 from starlette.responses import JSONResponse, Response
 
@@ -35,6 +36,14 @@ async def once(
 OnceDep = Annotated[Once | None, Depends(once)]
 
 
+class JsonAnswer(JSONResponse):
+    """Plain JSON, written in a tenth of the time of the standard library."""
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return msgspec.json.encode(content)
+
+
 def answer_once(
     services: Services,
     key: Once | None,
@@ -51,7 +60,7 @@ def answer_once(
             found = _recorded(services, key)  # the same request, sent twice at once
             if found is None:
                 raise
-    response = again(found) if again is not None else JSONResponse(found.body, found.status)
+    response = again(found) if again is not None else JsonAnswer(found.body, found.status)
     response.headers["Idempotency-Replayed"] = "true"
     return response
 
@@ -65,4 +74,4 @@ def _recorded(services: Services, key: Once | None) -> Recorded | None:
 
 def json_answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> JSONResponse:
     """A plain JSON answer."""
-    return JSONResponse(body, status, headers=headers)
+    return JsonAnswer(body, status, headers=headers)

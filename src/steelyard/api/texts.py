@@ -13,15 +13,32 @@ _VERDICT = frozenset({"code", "group", "responsible", "action"})
 
 def with_texts(body: Any, lang: str) -> Any:
     """The same answer with `text` in every mapping that is a reason, a verdict or about a release."""
+    return _with_texts(body, lang, {})
+
+
+def _with_texts(body: Any, lang: str, told: dict[int, dict[str, Any]]) -> Any:
+    """`told`: what mappings of the body have become, by identity; rows of a list share their reasons."""
     if isinstance(body, list):
-        return [with_texts(item, lang) for item in body]
+        return [_with_texts(item, lang, told) if isinstance(item, (dict, list)) else item for item in body]
     if not isinstance(body, dict):
         return body
-    shown = {key: with_texts(value, lang) for key, value in body.items()}
+    if "code" not in body:
+        return {
+            key: _with_texts(value, lang, told) if isinstance(value, (dict, list)) else value
+            for key, value in body.items()
+        }
+    known = told.get(id(body))
+    if known is None:
+        shown = {key: _with_texts(value, lang, told) for key, value in body.items()}
+        known = told[id(body)] = _with_text(shown, lang)
+    return known
+
+
+def _with_text(shown: dict[str, Any], lang: str) -> dict[str, Any]:
     if shown.keys() >= _REASON:
         shown["text"] = reason_text(shown, lang)
     elif shown.keys() >= _VERDICT:
         shown["text"] = verdict_text(shown, lang)
-    elif str(shown.get("code")).startswith(_RELEASE):
+    elif str(shown["code"]).startswith(_RELEASE):
         shown["text"] = text(str(shown["code"]), shown, lang)
     return shown

@@ -18,7 +18,7 @@ from steelyard.model.orghistory import OrgHistory
 from steelyard.model.workloads import Shape
 from steelyard.services import groups
 from steelyard.services.evaluations import evaluation_view, evaluations_of_model
-from steelyard.services.reasons import reason_view, waiting_reasons
+from steelyard.services.reasons import own_reasons, reason_view, waiting_reasons
 from steelyard.services.releases import outline, people_of
 from steelyard.services.shapes import read_shape
 from steelyard.store import releases, waiting
@@ -47,18 +47,40 @@ def workload_rows(
     reasons = repository.open_reasons(connection, waiting)
     decoded = {key: _shape_of(body) for key, body in shapes.items()}
     outlined = groups.outlines(connection, records, decoded)
-    return [
-        _row(row, shapes.get(row["shape_id"]), reasons.get(row["shape_id"]), scope, history, now)
-        | {"group": outlined.get(row["id"])}
-        for row in records
-    ]
+    asked = {key: requested_of(shape) for key, shape in decoded.items()}
+    firsts = _Firsts(reasons, scope, now)
+    shown = []
+    for row in records:
+        one = _row(row, history, now)
+        one["first_reason"] = firsts.of(row)
+        one["requested"] = asked.get(row["shape_id"])
+        one["group"] = outlined.get(row["id"])
+        shown.append(one)
+    return shown
 
 
-def _row(
-    row: Record, body: str | None, reasons: Record | None, scope: Scope, history: OrgHistory, now: int
-) -> Json:
+class _Firsts:
+    """The first reason of each row; rows of a shape that have none of their own share one and the same."""
+
+    def __init__(self, reasons: Mapping[int, Record], scope: Scope, now: int) -> None:
+        self._reasons, self._scope, self._now = reasons, scope, now
+        self._shared: dict[int, Json | None] = {}
+
+    def of(self, row: Record) -> Json | None:
+        shape = row["shape_id"]
+        if row["phase"] != Phase.QUEUED or own_reasons(row, self._now):
+            return self._made(row)
+        if shape not in self._shared:
+            self._shared[shape] = self._made(row)
+        return self._shared[shape]
+
+    def _made(self, row: Record) -> Json | None:
+        waits = waiting_reasons(row, self._reasons.get(row["shape_id"]), self._scope, self._now)
+        return reason_view(waits[0]) if waits else None
+
+
+def _row(row: Record, history: OrgHistory, now: int) -> Json:
     place = history.place(row["namespace"], now)
-    waits = waiting_reasons(row, reasons, scope, now)
     return {
         "id": render("workload", row["id"]),
         "name": row["name"],
@@ -80,10 +102,10 @@ def _row(
         "cancel_requested_at": row["cancel_requested_at"],
         "cluster": row["cluster"],
         "simulated": bool(row["simulated"]),
-        "first_reason": reason_view(waits[0]) if waits else None,
+        "first_reason": None,
         "verdict": _verdict(row),
         "version": row["version"],
-        "requested": requested_of(_shape_of(body)) if body is not None else None,
+        "requested": None,
     }
 
 
