@@ -1,13 +1,14 @@
 """Families of compute as versioned data: class, names, PCI vendors, and the variables that hide devices.
 
-The file beside this module, `families.yaml`, is the data; it names its own source.
+The file beside this module, `families.yaml`, is the data; it names its own source. What else is known of the
+families (tools, capabilities, Kubernetes, signals of health) is read by `devices/facts.py`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from types import MappingProxyType
@@ -20,6 +21,12 @@ from steelyard.model.resources import ACCELERATORS, DeviceClass, FamilyClasses
 
 SUPPORTED_VERSION = 1
 _VALUES = frozenset({"index", "uuid", "constant"})
+_NUMBERS = frozenset({"index", "minor", "slot", "physical", "group", "render"})
+_FAMILY_KEYS = frozenset({
+    "class", "vendor", "aliases", "pci_vendors", "pci_classes", "pci_devices", "files", "nodes", "shared",
+    "libraries", "container_variables", "visibility",
+})  # fmt: skip
+_HEX_ID = re.compile(r"0x[0-9a-f]{4}")
 _TRAILING_INDEX = re.compile(r"(?:^|[^0-9])([0-9]{1,6})$")
 
 #: How ids begin that a runtime gave: they hold no number of the node.
@@ -53,6 +60,24 @@ class VisibilityVariable:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """Device files of a family: {n} in `path` counts what `number` says."""
+
+    path: str
+    number: str  # index | minor | slot | physical | group | render
+    when: str | None
+    unconfirmed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A name that the catalogue has, and whether it was confirmed."""
+
+    name: str
+    unconfirmed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """What is known of one family."""
 
@@ -65,6 +90,16 @@ class Family:
     pci_classes: tuple[str, ...]
     files: tuple[str, ...]  # by which a device is spoken to; {index} is its number on the node
     visibility: tuple[VisibilityVariable, ...]
+    pci_devices: Mapping[str, Named] = field(default_factory=dict)  # PCI device id → model or generation
+    nodes: tuple[DeviceNode, ...] = ()
+    shared: tuple[str, ...] = ()  # files that all devices of the family share
+    libraries: tuple[str, ...] = ()
+    container_variables: tuple[Named, ...] = ()
+
+    def model_of(self, device_id: str) -> str | None:
+        """The model (or generation) that a PCI device id such as `0x1020` stands for, where confirmed."""
+        found = self.pci_devices.get(device_id.lower())
+        return None if found is None or found.unconfirmed else found.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +130,30 @@ def _variable(raw: Mapping[str, Any]) -> VisibilityVariable:
     )
 
 
+def _node(raw: Mapping[str, Any]) -> DeviceNode:
+    if raw["number"] not in _NUMBERS or "{n}" not in raw["path"]:
+        raise InvalidError("catalogue-invalid", name=str(raw["path"])[:80])
+    return DeviceNode(raw["path"], raw["number"], raw.get("when"), bool(raw.get("unconfirmed", False)))
+
+
+def _named(raw: str | Mapping[str, Any]) -> Named:
+    if isinstance(raw, str):
+        return Named(raw)
+    return Named(raw["name"], bool(raw.get("unconfirmed", False)))
+
+
+def _pci_devices(raw: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Named]:
+    for device_id in raw:
+        if not _HEX_ID.fullmatch(device_id):
+            raise InvalidError("catalogue-invalid", name=device_id[:80])
+    named = {key: Named(body["model"], bool(body.get("unconfirmed", False))) for key, body in raw.items()}
+    return MappingProxyType(named)
+
+
 def _family(name: str, raw: Mapping[str, Any]) -> Family:
+    unknown = set(raw) - _FAMILY_KEYS
+    if unknown or not all(_HEX_ID.fullmatch(vendor) for vendor in raw["pci_vendors"]):
+        raise InvalidError("catalogue-invalid", name=f"{name}: {', '.join(sorted(unknown))}"[:80])
     return Family(
         name=name,
         device_class=DeviceClass(raw["class"]),
@@ -106,6 +164,11 @@ def _family(name: str, raw: Mapping[str, Any]) -> Family:
         pci_classes=tuple(raw["pci_classes"]),
         files=tuple(raw.get("files", ())),
         visibility=tuple(_variable(variable) for variable in raw["visibility"]),
+        pci_devices=_pci_devices(raw.get("pci_devices", {})),
+        nodes=tuple(_node(node) for node in raw.get("nodes", ())),
+        shared=tuple(raw.get("shared", ())),
+        libraries=tuple(raw.get("libraries", ())),
+        container_variables=tuple(_named(one) for one in raw.get("container_variables", ())),
     )
 
 
