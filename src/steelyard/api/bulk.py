@@ -12,7 +12,7 @@ from steelyard.api.auth import PrincipalDep
 from steelyard.api.context import LanguageDep, OriginDep, request_id_of
 from steelyard.api.desk import DeskDep
 from steelyard.api.idempotency import OnceDep, json_answer
-from steelyard.api.problems import problem_body, status_of
+from steelyard.api.problems import faults_of, problem_body, status_of
 from steelyard.model.errors import RefusedError, SteelyardError
 from steelyard.services.bulk import Outcome, submit_many
 
@@ -53,4 +53,5 @@ def _result(outcome: Outcome, lang: str, request_id: str) -> dict[str, Any]:
 
 def _problem(error: SteelyardError, lang: str, request_id: str) -> dict[str, Any]:
     reasons = error.reasons if isinstance(error, RefusedError) else ()
-    return problem_body(error.code, error.params, status_of(error), lang, request_id, reasons)
+    status, faults = status_of(error), faults_of(error)
+    return problem_body(error.code, error.params, status, lang, request_id, reasons, faults)

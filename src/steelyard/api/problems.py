@@ -18,6 +18,7 @@ from steelyard.api.context import language_of, origin_of, request_id_of, service
 from steelyard.locale import error_text, problem_title, reason_text
 from steelyard.model.errors import (
     ConflictError,
+    Fault,
     ForbiddenError,
     InvalidError,
     NotFoundError,
@@ -64,6 +65,11 @@ DESCRIBED: dict[int | str, dict[str, Any]] = {
                         "request_id": {"type": "string"},
                         "reasons": {"type": "array", "items": {"type": "object"}},
                         "refusal": {"type": "string", "description": "Id of the record of a refusal"},
+                        "errors": {
+                            "type": "array",
+                            "items": {"type": "object", "required": ["pointer", "code", "params"]},
+                            "description": "All that is wrong in a document, each with a JSON pointer to it",
+                        },
                     },
                 }
             }
@@ -85,9 +91,10 @@ def status_of(error: SteelyardError) -> int:
 
 
 def problem_body(
-    code: str, params: dict[str, Param], status: int, lang: str, request_id: str, reasons: Any = ()
-) -> dict[str, Any]:
-    """One error as a problem."""
+    code: str, params: dict[str, Param], status: int, lang: str, request_id: str, reasons: Any = (),
+    faults: Iterable[Fault] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """One error as a problem. `faults`: all that is wrong in a document, the error itself the first."""
     body: dict[str, Any] = {
         "type": f"urn:steelyard:error:{code}",
         "title": problem_title(status, lang),
@@ -99,16 +106,20 @@ def problem_body(
     }
     if reasons:
         body["reasons"] = [{**reason_view(reason), "text": reason_text(reason, lang)} for reason in reasons]
+    errors = [{"pointer": one.pointer, "code": one.code, "params": one.params} for one in faults]
+    if errors:
+        body["errors"] = errors
     if params.get("refusal") is not None:
         body["refusal"] = params["refusal"]
     return body
 
 
 def problem(
-    code: str, params: dict[str, Param], status: int, lang: str, request_id: str, reasons: Any = ()
-) -> JSONResponse:
+    code: str, params: dict[str, Param], status: int, lang: str, request_id: str, reasons: Any = (),
+    faults: Iterable[Fault] = (),
+) -> JSONResponse:  # fmt: skip
     """The answer for one error."""
-    body = problem_body(code, params, status, lang, request_id, reasons)
+    body = problem_body(code, params, status, lang, request_id, reasons, faults)
     return JSONResponse(body, status, headers=_HEADERS.get(status), media_type=MEDIA_TYPE)
 
 
@@ -116,7 +127,12 @@ def answer(request: HTTPConnection, error: SteelyardError) -> JSONResponse:
     """The answer to a request that met one of our errors."""
     reasons = error.reasons if isinstance(error, RefusedError) else ()
     lang, request_id = language_of(request), request_id_of(request)
-    return problem(error.code, error.params, status_of(error), lang, request_id, reasons)
+    return problem(error.code, error.params, status_of(error), lang, request_id, reasons, faults_of(error))
+
+
+def faults_of(error: SteelyardError) -> tuple[Fault, ...]:
+    """All that is wrong in a document, where the error is about one."""
+    return error.faults if isinstance(error, InvalidError) else ()
 
 
 def install(app: FastAPI) -> None:

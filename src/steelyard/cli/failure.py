@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from steelyard import locale
@@ -39,6 +39,8 @@ def report(error: SteelyardError, lang: str) -> int:
     if place:
         where = {key: one_line(v) if isinstance(v, str) else v for key, v in place.items()}
         sys.stderr.write("  " + visible(locale.text("cli.place", where, lang)) + "\n")
+    for sentence in _more(error, lang):
+        sys.stderr.write(f"  - {sentence}\n")
     for reason in _reasons(error):
         known = isinstance(reason, Mapping) and not locale.has(f"reason.{reason.get('code')}")
         shown = reason.get("text") if known else locale.reason_text(reason, lang)
@@ -113,6 +115,15 @@ def _hint(parameter: Any) -> str | None:
 def _reasons(error: SteelyardError) -> Sequence[Any]:
     found = getattr(error, "reasons", ())
     return found if isinstance(found, list | tuple) else ()
+
+
+def _more(error: SteelyardError, lang: str) -> Iterator[str]:
+    """What else is wrong in the document, each with its code."""
+    found: Sequence[Any] = getattr(error, "errors", ())
+    for fault in found[1:]:
+        code, given = str(fault["code"]), fault["params"]
+        params = {key: one_line(v) if isinstance(v, str) else v for key, v in given.items()}
+        yield one_line(f"{locale.text(code, params, lang)} [{code}]")
 
 
 def _write(sentence: str, code: str) -> None:

@@ -18,7 +18,8 @@ class ApiError(SteelyardError):
     """A problem that the server answered with.
 
     `code` and `params` name it, `reasons` are all that block (as the server gives them), `text` is the
-    server's sentence in the language that was asked for, `refusal` the id of the refusal's record.
+    server's sentence in the language that was asked for, `refusal` the id of the refusal's record, `errors`
+    all that is wrong in a document, the first of them the error itself: `{pointer, code, params}` each.
     """
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
@@ -27,6 +28,7 @@ class ApiError(SteelyardError):
         super().__init__(code, **{str(key): value for key, value in params.items()})
         self.status = status
         self.reasons: list[dict[str, Any]] = list(problem.get("reasons") or ())
+        self.errors: list[dict[str, Any]] = list(problem.get("errors") or ())
         self.text = str(problem.get("detail") or problem.get("title") or code)
         self.refusal: str | None = problem.get("refusal")
         self.request_id: str | None = problem.get("request_id")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -139,12 +140,19 @@ def dump(document: Json) -> str:
 
 def line_of(text: str, path: str | None) -> int | None:
     """The line (from 1) of a field in a YAML text, or of the innermost part of its path that is there."""
-    if not path:
-        return None
-    try:
-        node: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError:
-        return None
+    return lines_of(text, [path])[0]
+
+
+def lines_of(text: str, paths: Sequence[str | None]) -> list[int | None]:
+    """The same of many fields, reading the text once."""
+    node: Any = None
+    if any(paths):
+        with suppress(yaml.YAMLError):
+            node = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return [_line(node, path) if path else None for path in paths]
+
+
+def _line(node: Any, path: str) -> int | None:
     line: int | None = None
     for key, index in _STEP.findall(path):
         found = _step(node, key, index)

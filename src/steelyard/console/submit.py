@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import Response
 
 from steelyard.console.answers import status_of
-from steelyard.console.document import document_of, line_of
+from steelyard.console.document import document_of, line_of, lines_of
 from steelyard.console.serve import Page
 from steelyard.console.starts import KINDS, start, start_of_template
 from steelyard.console.visit import Visit
@@ -38,6 +38,7 @@ class Fault:
     line: int | None = None
     reasons: tuple[Json, ...] = ()
     refusal: str | None = None
+    more: tuple[Fault, ...] = ()  # what else is wrong in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,16 @@ def _fault(visit: Visit, text: str, error: SteelyardError) -> Fault:
         line if isinstance(line, int) else line_of(text, str(path) if path is not None else None),
         reasons,
         str(refusal) if refusal is not None else None,
+        _also(visit, text, error),
     )
+
+
+def _also(visit: Visit, text: str, error: SteelyardError) -> tuple[Fault, ...]:
+    """What else is wrong in the document, each with its line."""
+    found = error.faults[1:] if isinstance(error, InvalidError) else ()
+    paths = [str(one.params.get("path") or "") or None for one in found]
+    places = zip(found, paths, lines_of(text, paths), strict=True)
+    return tuple(Fault(visit.speech.error(one.code, one.params), path, line) for one, path, line in places)
 
 
 def _first_text(visit: Visit) -> str:

@@ -12,7 +12,8 @@ SteelyardError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -34,8 +35,20 @@ class SteelyardError(Exception):
         return f"{self.code}({inner})"
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong in a document. `pointer`: a JSON pointer (RFC 6901) to it; empty: the whole."""
+
+    pointer: str
+    code: str
+    params: Mapping[str, Param]
+
+
 class InvalidError(SteelyardError):
-    """The request is malformed; trying it again unchanged can't succeed."""
+    """The request is malformed; trying it again unchanged can't succeed. `faults`: of a document all that is
+    wrong in it; the error itself is the first of them."""
+
+    faults: tuple[Fault, ...] = ()
 
 
 class UnauthenticatedError(SteelyardError):

@@ -14,6 +14,7 @@ import msgspec
 from steelyard.evidence.leaf import ActorRef, LeafDraft, Origin
 from steelyard.identity.authorise import scope
 from steelyard.model.errors import (
+    Fault,
     ForbiddenError,
     InvalidError,
     NotFoundError,
@@ -55,22 +56,30 @@ def reasons_of(error: SteelyardError) -> tuple[Reason, ...]:
     if isinstance(error, RefusedError):
         return error.reasons
     code = ReasonCode.MISSING_GRANT if isinstance(error, ForbiddenError) else ReasonCode.INVALID_REQUEST
-    params: dict[str, str | int | None] = {"error": error.code, **error.params}
-    return (Reason(code, "submit", params=params),)
+    faults = error.faults if isinstance(error, InvalidError) else ()
+    said = [(one.code, one.params) for one in faults] or [(error.code, error.params)]
+    return tuple(Reason(code, "submit", params={"error": name, **params}) for name, params in said)
 
 
 def told_body(error: SteelyardError) -> Json:
     """What a sender was told, as plain values, for a request that is sent again."""
     reasons = write_reasons(error.reasons) if isinstance(error, RefusedError) else None
-    return {"error": type(error).__name__, "code": error.code, "params": error.params, "reasons": reasons}
+    faults = error.faults if isinstance(error, InvalidError) else ()
+    return {
+        "error": type(error).__name__, "code": error.code, "params": error.params, "reasons": reasons,
+        "faults": [[one.pointer, one.code, dict(one.params)] for one in faults],
+    }  # fmt: skip
 
 
 def told_again(body: Json) -> SteelyardError:
     """The error of a `told_body`."""
     if body["error"] == RefusedError.__name__:
         return RefusedError(body["code"], read_reasons(body["reasons"]), **body["params"])
-    kind = ForbiddenError if body["error"] == ForbiddenError.__name__ else InvalidError
-    return kind(body["code"], **body["params"])
+    if body["error"] == ForbiddenError.__name__:
+        return ForbiddenError(body["code"], **body["params"])
+    told = InvalidError(body["code"], **body["params"])
+    told.faults = tuple(Fault(*one) for one in body.get("faults") or ())
+    return told
 
 
 def refusal_unit(

@@ -6,7 +6,6 @@ import re
 from pathlib import PurePosixPath
 from typing import Any
 
-from steelyard.model.errors import InvalidError
 from steelyard.model.units import DAY, SECOND
 from steelyard.model.workloads import Array, Evaluation, IdleLimit, Replicas, WorkloadKind
 from steelyard.services.reading import DocumentReader
@@ -29,9 +28,9 @@ _OF = {
 def read(r: DocumentReader, kind: WorkloadKind) -> dict[str, Any]:
     """The fields of `WorkloadSpec`. Raises InvalidError for a part that the kind does not have."""
     for key, kinds in _OF.items():
-        if r.has(key) and kind not in kinds:
+        if r.has(key) and kind not in kinds and not r.is_wrong("kind"):
             expected = "kind " + " | ".join(sorted(one.value for one in kinds))
-            raise InvalidError("field-invalid", path=r.at(key), expected=expected)
+            r.wrong("field-invalid", r.at(key), expected=expected)
     return {
         "replicas": _replicas(r.reader("replicas")) if r.has("replicas") else None,
         "array": _array(r.reader("array")) if r.has("array") else None,
@@ -45,9 +44,7 @@ def _replicas(r: DocumentReader) -> Replicas:
     guaranteed = r.integer("guaranteed", 0, low=0, high=MAX_REPLICAS)
     most = r.integer("max", max(initial, guaranteed), low=1, high=MAX_REPLICAS)
     if most < max(initial, guaranteed):
-        raise InvalidError(
-            "field-out-of-bounds", path=r.at("max"), low=max(initial, guaranteed), high=MAX_REPLICAS
-        )
+        r.wrong("field-out-of-bounds", r.at("max"), low=max(initial, guaranteed), high=MAX_REPLICAS)
     found = Replicas(initial, guaranteed, most, r.flag("lend"))
     r.finish()
     return found
@@ -55,7 +52,7 @@ def _replicas(r: DocumentReader) -> Replicas:
 
 def _array(r: DocumentReader) -> Array:
     if not r.has("completions"):
-        raise InvalidError("field-missing", path=r.at("completions"))
+        r.wrong("field-missing", r.at("completions"))
     completions = r.integer("completions", 1, low=1, high=MAX_COMPLETIONS)
     most = min(completions, MAX_PARALLELISM)
     found = Array(completions, r.integer("parallelism", most, low=1, high=MAX_PARALLELISM))
@@ -66,24 +63,24 @@ def _array(r: DocumentReader) -> Array:
 def _idle(r: DocumentReader) -> IdleLimit:
     after = r.span("after", None, longest=30 * DAY)
     if after is None:
-        raise InvalidError("field-missing", path=r.at("after"))
-    if after < SECOND:
-        raise InvalidError("field-out-of-bounds", path=r.at("after"), low=SECOND, high=30 * DAY)
+        r.wrong("field-missing", r.at("after"))
+    elif after < SECOND:
+        r.wrong("field-out-of-bounds", r.at("after"), low=SECOND, high=30 * DAY)
     cpu = r.amount("cpu", "cpu", _IDLE.cpu)
     device = r.integer("device", _IDLE.device, low=0, high=1000)
     r.finish()
-    return IdleLimit(after, cpu, device)
+    return IdleLimit(after or 0, cpu, device)
 
 
 def _evaluation(r: DocumentReader) -> Evaluation:
     model, data = r.reader("model"), r.reader("dataset")
     workload = model.optional_text("workload", limit=16)
     if workload is not None and not _WORKLOAD.fullmatch(workload):
-        raise InvalidError("field-invalid", path=model.at("workload"), expected="wl_…")
+        model.wrong("field-invalid", model.at("workload"), expected="wl_…")
     result = r.text("result", "result.json", limit=1024)
     pure = PurePosixPath(result)
     if pure.is_absolute() or ".." in pure.parts or str(pure) == ".":
-        raise InvalidError("path-outside", path=r.at("result"), value=result[:60])
+        r.wrong("path-outside", r.at("result"), value=result[:60])
     found = Evaluation(
         model.text("name", limit=253),
         _digest(model),
@@ -100,5 +97,5 @@ def _evaluation(r: DocumentReader) -> Evaluation:
 def _digest(r: DocumentReader) -> str | None:
     text = r.optional_text("digest", limit=71)
     if text is not None and not _DIGEST.fullmatch(text):
-        raise InvalidError("field-invalid", path=r.at("digest"), expected="sha256:HEX")
+        r.wrong("field-invalid", r.at("digest"), expected="sha256:HEX")
     return text

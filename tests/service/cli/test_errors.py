@@ -51,6 +51,25 @@ def test_a_wrong_document_whose_refusal_is_recorded_is_a_refusal(capsys: pytest.
     assert "rf_9" in capsys.readouterr().err
 
 
+def test_everything_that_is_wrong_in_a_document_is_told_the_first_as_the_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    wrong = [
+        {"pointer": "/spec/queue", "code": "field-unknown", "params": {"path": "spec.queue"}},
+        {"pointer": "/spec/roles", "code": "field-missing", "params": {"path": "spec.roles\x1b[2J"}},
+    ]
+    first_of = {"params": wrong[0]["params"], "errors": wrong, "refusal": "rf_9"}
+    fake = installed().problem("POST /v1/workloads", 400, "field-unknown", **first_of)
+    assert fake.run("submit", "a", "-n", "lab", "--", "true") == 3
+    first, second, *rest = capsys.readouterr().err.splitlines()
+    assert first.endswith("[field-unknown]")
+    assert second.startswith("  - ")
+    assert second.endswith("[field-missing]")
+    assert "spec.roles" in second
+    assert "\x1b" not in second
+    assert len(rest) == 1
+
+
 def test_a_code_of_a_newer_server_is_told_in_the_server_s_words(capsys: pytest.CaptureFixture[str]) -> None:
     fake = installed().problem("GET /v1/doctor", 409, "brand-new-code", detail="A new rule says no.")
     assert fake.run("doctor") == 1
