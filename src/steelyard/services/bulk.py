@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 
 from steelyard.evidence.leaf import Origin
@@ -17,6 +18,7 @@ from steelyard.model.ids import render
 from steelyard.model.organisation import Principal
 from steelyard.services.admission import Turned
 from steelyard.services.idempotency import Once
+from steelyard.services.overtaken import OvertakenError, again_when_overtaken, may_be_overtaken
 from steelyard.services.refusals import told_again, told_body
 from steelyard.services.submission import Submitted
 from steelyard.services.workloads import Desk
@@ -26,6 +28,8 @@ MOST_DOCUMENTS = 1000
 #: Seconds for the whole request to be written.
 _WRITTEN_WITHIN = 60.0
 StatusOf = Callable[[SteelyardError], int]
+#: Judges one document: the unit, and what its sender is told where it is turned away.
+Plan = Callable[[], "tuple[Submitted | Turned, SteelyardError | None]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +60,21 @@ def submit_many(
         raise InvalidError("too-many-documents", most=MOST_DOCUMENTS, given=len(documents))
     keys = [_key(once, number, document) for number, document in enumerate(documents)]
     known = _answered(desk, keys)
-    waiting: list[tuple[int, Submitted | Turned, SteelyardError | None, Future[Unit]]] = []
+    waiting: list[tuple[int, Plan, Submitted | Turned, SteelyardError | None, Future[Unit]]] = []
     for number, document in enumerate(documents):
         if number in known:
             continue
-        planned = desk.plan(principal, document, origin=origin)
-        told = planned.told() if isinstance(planned, Turned) else None
-        key = keys[number]
-        if key is not None and told is not None:
-            key.record(planned.unit, status_of(told), told_body(told), desk.store.now())
-        elif key is not None and isinstance(planned, Submitted):
-            name = render("workload", planned.workload_id)
-            key.record(planned.unit, 201, {"id": name}, desk.store.now())
-        waiting.append((number, planned, told, desk.store.writer.submit(planned.unit)))
+        plan: Plan = partial(_plan, desk, principal, document, origin, keys[number], status_of)
+        planned, told = plan()
+        waiting.append((number, plan, planned, told, desk.store.writer.submit(planned.unit)))
     met: list[int] = []
-    for number, planned, told, future in waiting:
-        known[number] = _written(planned, told, future)
-        if known[number].error is not told and isinstance(known[number].error, ConflictError):
+    for number, ask, planned, told, future in waiting:
+        outcome = _written(planned, told, future)
+        if isinstance(outcome.error, ConflictError) and may_be_overtaken(planned):
+            outcome = _alone(desk, ask)
+        if isinstance(outcome.error, ConflictError):
             met.append(number)  # the same request at once: its answer stands under the key
+        known[number] = outcome
     known.update(_answered(desk, [keys[number] if number in met else None for number in range(len(keys))]))
     return [known[number] for number in range(len(documents))]
 
@@ -98,6 +99,40 @@ def _answered(desk: Desk, keys: Sequence[Once | None]) -> dict[int, Outcome]:
             elif found is not None:
                 known[number] = Outcome(found.body["id"], None, True)
     return known
+
+
+def _plan(
+    desk: Desk,
+    principal: Principal,
+    document: object,
+    origin: Origin | None,
+    key: Once | None,
+    status_of: StatusOf,
+) -> tuple[Submitted | Turned, SteelyardError | None]:
+    planned = desk.plan(principal, document, origin=origin)
+    told = planned.told() if isinstance(planned, Turned) else None
+    if key is not None and told is not None:
+        key.record(planned.unit, status_of(told), told_body(told), desk.store.now())
+    elif key is not None and isinstance(planned, Submitted):
+        name = render("workload", planned.workload_id)
+        key.record(planned.unit, 201, {"id": name}, desk.store.now())
+    return planned, told
+
+
+def _alone(desk: Desk, plan: Plan) -> Outcome:
+    """One whose guarantee was overtaken, by its neighbour for one: judged anew and written by itself."""
+
+    def act() -> Outcome:
+        planned, told = plan()
+        outcome = _written(planned, told, desk.store.writer.submit(planned.unit))
+        if isinstance(outcome.error, ConflictError) and may_be_overtaken(planned):
+            raise OvertakenError(outcome.error.code, **outcome.error.params)
+        return outcome
+
+    try:
+        return again_when_overtaken(desk.guaranteeing, act)
+    except OvertakenError as error:
+        return Outcome(None, error)
 
 
 def _written(

@@ -38,6 +38,7 @@ class Admitted:
     shape: Shape
     digest: str
     policy_version: int
+    guarantee_version: int | None = None  # what it guarantees was judged on; None: it guarantees nothing
 
     def requested(self) -> dict[str, int]:
         """What the whole gang asks for, by class."""

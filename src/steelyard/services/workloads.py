@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
 from typing import Any
 
 from steelyard.evidence.leaf import ActorRef, Origin
@@ -24,16 +26,16 @@ from steelyard.model.ids import parse, render
 from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Principal, Verb
 from steelyard.model.workloads import WorkloadKind
-from steelyard.scheduling import explain
 from steelyard.services.admission import MAX_DOCUMENT, NOUN, Turned, in_sight, plan_submit
 from steelyard.services.explain import explanation
 from steelyard.services.ground import Grounds, SubmitSnapshots
 from steelyard.services.groups import stop_unit
 from steelyard.services.organisation import load_history
-from steelyard.services.reasons import reason_view
+from steelyard.services.overtaken import again_when_overtaken, write_planned
+from steelyard.services.preview import preview
 from steelyard.services.refusals import Request, reasons_of, refusal_unit
 from steelyard.services.shapes import read_shape
-from steelyard.services.submission import Admitted, Submitted, request_digest
+from steelyard.services.submission import Submitted, request_digest
 from steelyard.services.views import workload_rows, workload_view
 from steelyard.services.waits import slices_until
 from steelyard.services.workload_changes import (
@@ -67,6 +69,7 @@ class Desk:
     snapshots: SubmitSnapshots
     grounds: Grounds = field(init=False)
     known_shapes: set[str] = field(default_factory=set)
+    guaranteeing: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         self.grounds = Grounds(self.store, self.snapshots)
@@ -101,58 +104,31 @@ def submit(
 
     Raises RefusedError, ForbiddenError or InvalidError; the parameter `refusal` names the record of it.
     """
+    if dry_run:
+        return preview(desk.store, desk.snapshots, desk.plan(principal, document, origin=origin))
+    act = partial(_submit_once, desk, principal, document, origin, on_unit, on_turned)
+    return again_when_overtaken(desk.guaranteeing, act)
+
+
+def _submit_once(
+    desk: Desk,
+    principal: Principal,
+    document: object,
+    origin: Origin | None,
+    on_unit: OnUnit | None,
+    on_turned: OnTurned | None,
+) -> Json:
     planned = desk.plan(principal, document, origin=origin)
     if isinstance(planned, Turned):
-        if dry_run:
-            return _would_refuse(planned)
         told = planned.told()
         if on_turned is not None:
             on_turned(planned.unit, told)
         desk.store.writer.write(planned.unit)
         raise told
-    if dry_run:
-        return _would(desk, planned.admitted)
     if on_unit is not None:
         on_unit(planned.unit, render("workload", planned.workload_id))
-    desk.store.writer.write(planned.unit)
+    write_planned(desk.store, planned)
     return show(desk, principal, planned.workload_id)
-
-
-def _would_refuse(turned: Turned) -> Json:
-    if not isinstance(turned.error, RefusedError):
-        raise turned.error
-    reasons = [reason_view(reason) for reason in turned.error.reasons]
-    return {"would": "refuse", "reasons": reasons, "placement": None}
-
-
-def _would(desk: Desk, admitted: Admitted) -> Json:
-    now = desk.store.now()
-    with desk.store.read() as view:
-        snapshot, policy = desk.snapshots.full(view, now)
-    found = explain(snapshot, policy, now, admitted.shape)
-    members = [
-        {
-            "role": member.role,
-            "index": member.index,
-            "cluster": member.cluster,
-            "node": snapshot.nodes[member.node_id].name,
-            "devices": [
-                {
-                    "device": None if item.device_id is None else render("device", item.device_id),
-                    "class": item.device_class.value,
-                    "flavor": item.flavor,
-                    "quantity": item.quantity,
-                }
-                for item in member.allocations
-            ],
-        }
-        for member in (found.placement.members if found.placement is not None else ())
-    ]
-    return {
-        "would": "start" if found.placement is not None and not admitted.spec.hold else "wait",
-        "reasons": [reason_view(reason) for reason in found.reasons],
-        "placement": members if found.placement is not None else None,
-    }
 
 
 # --- look ------------------------------------------------------------------------------------------

@@ -72,14 +72,13 @@ def members_by_index(connection: Connection, group_id: int, index: int) -> Recor
     return None if row is None else record(row)
 
 
-def guarantees(connection: Connection, queue: str) -> list[Record]:
-    """(id, guaranteed, shape_id) of the services of a queue that have a guarantee and are not gone."""
+def guarantees(connection: Connection, queue: str | None = None) -> list[Record]:
+    """(id, guaranteed, shape_id, queue) of living services with a guarantee; of one queue or all."""
     w, g = t.workload.c, t.workload_group.c
-    alive = (
-        select(w.group_id).where(w.group_id.is_not(None), w.queue == queue, LIVE_ROWS).distinct().subquery()
-    )
+    living = select(w.group_id).where(w.group_id.is_not(None), LIVE_ROWS)
+    alive = (living if queue is None else living.where(w.queue == queue)).distinct().subquery()
     query = (
-        select(g.id, g.guaranteed, w.shape_id)
+        select(g.id, g.guaranteed, w.shape_id, w.queue)
         .select_from(t.workload_group.join(alive, alive.c.group_id == g.id).join(t.workload, w.id == g.id))
         .where(g.guaranteed > 0)
         .order_by(g.id)
