@@ -75,7 +75,7 @@ def keys(sensors: Sequence[str]) -> tuple[Key, ...]:
 def read_card(base: Reading, item: object, wanted: Sequence[Key]) -> Reading:
     """A card's object as a reading; incomplete where a key's text can't be its value."""
     values: dict[str, Value] = {}
-    bad = ""
+    bad = "" if isinstance(item, dict) else "no object"
     for name, key, read in wanted:
         if values.get(name) is not None:
             continue
