@@ -6,7 +6,10 @@ done twice whenever a server dies. A task is a workload like any other; only its
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from steelyard.control.context import Context
+from steelyard.model.lifecycle import Phase
 from steelyard.services.groups import ARRAY, admitted_again
 from steelyard.services.live_load import live_attempt
 from steelyard.services.submission import InGroup, add_workload
@@ -59,6 +62,8 @@ class Arrays:
         with context.store.read() as view:
             leader = _leader(view, group["id"])
             admitted = admitted_again(view, leader, context.state.policy.version)
+        if leader["phase"] != Phase.HELD:  # whoever released the array meant those to come, too
+            admitted = replace(admitted, spec=replace(admitted.spec, hold=False))
         numbers = [context.store.ids.next() for _ in range(count)]
         for index, number in enumerate(numbers, first):
             place = InGroup(group["id"], index)

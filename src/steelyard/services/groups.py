@@ -11,6 +11,7 @@ from typing import Any
 
 from steelyard.evidence.leaf import ActorRef, Origin
 from steelyard.model.ids import render
+from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import OrgPlace
 from steelyard.model.resources import ACCELERATORS, ShareKind
 from steelyard.model.workloads import Shape
@@ -22,6 +23,7 @@ from steelyard.services.workload_changes import (
     activate,
     cancel_unit,
     note_scale,
+    release_unit,
     withdraw_unit,
 )
 from steelyard.store import groups as repository
@@ -113,6 +115,17 @@ def stop_unit(view: View, actor: ActorRef, row: Record, now: int, origin: Origin
         return None
     unit.update(t.workload_group, {"id": row["id"]}, stopped_at=now, wanted=0)
     return unit
+
+
+def release_held(view: View, actor: ActorRef, row: Record, now: int, origin: Origin | None) -> Unit | None:
+    """Lets everything of a group that is held wait. `row`: its first workload. None where nothing is held."""
+    unit = Unit(actor)
+    for member in repository.live_members(view, row["id"]):
+        if member["phase"] == Phase.HELD:
+            part = release_unit(actor, member, slices_until(view, member, now), now, origin)
+            unit.writes += part.writes
+            unit.drafts += part.drafts
+    return unit if unit.drafts else None
 
 
 def _stop(unit: Unit, view: View, actor: ActorRef, member: Record, now: int, origin: Origin | None) -> None:

@@ -29,7 +29,7 @@ from steelyard.model.workloads import WorkloadKind
 from steelyard.services.admission import MAX_DOCUMENT, NOUN, Turned, in_sight, plan_submit
 from steelyard.services.explain import explanation
 from steelyard.services.ground import Grounds, SubmitSnapshots
-from steelyard.services.groups import stop_unit
+from steelyard.services.groups import release_held, stop_unit
 from steelyard.services.organisation import load_history
 from steelyard.services.overtaken import again_when_overtaken, write_planned
 from steelyard.services.preview import preview
@@ -355,11 +355,13 @@ def release(
     origin: Origin | None = None,
     on_unit: OnUnit | None = None,
 ) -> Json:
-    """A held workload waits again. Raises ConflictError for another phase."""
+    """A held workload waits again; of the first of a service or an array, all that are held of it do. Raises
+    ConflictError for another phase."""
 
     def build(view: View, actor: ActorRef, row: Record, now: int) -> Unit | None:
-        if row["phase"] == Phase.QUEUED:
-            return None
+        unit = release_held(view, actor, row, now, origin) if row["group_id"] == row["id"] else None
+        if unit is not None or row["phase"] == Phase.QUEUED:
+            return unit
         waits = slices_until(view, row, now) if row["phase"] == Phase.HELD else ()
         return release_unit(actor, row, waits, now, origin)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from steelyard.control.attempts import ARRAY_INDEX, attempt_start
+from steelyard.model.ids import parse
 from steelyard.services import workloads
 from steelyard.store.database import sqlite_url
 from steelyard.store.workloads import WorkloadFilter
@@ -100,3 +101,23 @@ def test_lists_show_an_array_as_one_line(house: House) -> None:
     assert [row["id"] for row in rows] == [array]
     rows, _ = workloads.list_page(house.desk, ADMIN, WorkloadFilter(phase="running"))
     assert len(rows) == 5
+
+
+def test_releasing_a_held_array_releases_all_its_tasks_and_those_to_come(house: House) -> None:
+    array = house.submit("sweep", **TASK, hold=True, array={"completions": 5, "parallelism": 2})
+    house.tick(5)
+    assert [task["phase"] for task in tasks(house, array)] == ["held", "held"]
+    workloads.release(house.desk, ADMIN, parse("workload", array))
+    assert [task["phase"] for task in tasks(house, array)] == ["queued", "queued"]
+    house.run_until(lambda: group(house, array)["done"] == 5)
+    assert group(house, array)["counts"] == {"succeeded": 5}
+
+
+def test_releasing_one_task_of_a_held_array_releases_that_one(house: House) -> None:
+    array = house.submit("sweep", **TASK, hold=True, array={"completions": 3, "parallelism": 3})
+    house.tick(5)
+    workloads.release(house.desk, ADMIN, parse("workload", tasks(house, array)[1]["id"]))
+    house.run_until(lambda: tasks(house, array)[1]["phase"] == "finished")
+    assert [task["phase"] for task in tasks(house, array)] == ["held", "finished", "held"]
+    workloads.release(house.desk, ADMIN, parse("workload", array))
+    house.run_until(lambda: group(house, array)["done"] == 3)
