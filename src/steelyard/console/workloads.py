@@ -29,8 +29,8 @@ _FIELDS = ("project", "namespace", "kind", "phase", "outcome", "queue", "q")
 
 
 def list_page(visit: Visit) -> Response:
-    """Fifty at a time, narrowed by the query; what is no value of a closed list narrows nothing."""
-    asked = _asked(visit)
+    """Fifty at a time, narrowed by the query; what no closed list has narrows nothing, and is said."""
+    asked, unknown = _asked(visit)
     order = "oldest" if visit.asked("order") == "oldest" else "newest"
     wanted = WorkloadFilter(
         project=asked["project"],
@@ -54,6 +54,7 @@ def list_page(visit: Visit) -> Response:
         "workloads.html",
         rows=rows,
         asked=asked,
+        unknown=unknown,
         narrowed=narrowed,
         order=order,
         following=following,
@@ -65,13 +66,12 @@ def list_page(visit: Visit) -> Response:
     )
 
 
-def _asked(visit: Visit) -> dict[str, str | None]:
+def _asked(visit: Visit) -> tuple[dict[str, str | None], dict[str, str]]:
+    """What the list is narrowed to, and what was asked for that no closed list has."""
     closed = {"kind": KINDS, "phase": (LIVE, *PHASES), "outcome": OUTCOMES}
-    found: dict[str, str | None] = {}
-    for name in _FIELDS:
-        value = visit.asked(name, 63) or None
-        found[name] = value if name not in closed or value in closed[name] else None
-    return found
+    found = {name: visit.asked(name, 63) or None for name in _FIELDS}
+    unknown = {name: value for name in closed if (value := found[name]) and value not in closed[name]}
+    return {name: None if name in unknown else value for name, value in found.items()}, unknown
 
 
 def _names(visit: Visit) -> dict[str, list[str]]:

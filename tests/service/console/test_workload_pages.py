@@ -29,6 +29,14 @@ def test_the_list_is_narrowed_by_what_the_query_says(pages: Pages) -> None:
     assert len(listed("&kind=nonsense&phase=nonsense")) == 3
 
 
+def test_a_filter_by_what_there_is_not_is_said_and_narrows_nothing(pages: Pages) -> None:
+    pages.house.submit("here")
+    page = pages.as_("ann").get("/workloads?phase=zzz<b>").text
+    assert "There is no phase “zzz&lt;b&gt;”" in page
+    assert "here" in names(page)
+    assert "There is no" not in pages.as_("ann").get("/workloads?phase=running").text
+
+
 def test_pages_of_the_list_follow_each_other_without_doubles(pages: Pages) -> None:
     for number in range(60):
         pages.house.submit(f"w-{number}", hold=True)
