@@ -32,6 +32,7 @@ from steelyard.store.unit import NO_HEAD, Unit
 KIND = "execution"
 MOST = 64  # of one server, at a time
 MOST_OF_ONE = 8  # beside one workload
+MOST_OF_USER = 16  # of one user, at one server
 MAX_WORDS = 256
 MAX_COMMAND = 8192  # characters of all words: they stand in the evidence
 _ALLOWED = (Phase.RUNNING, Phase.STOPPING)
@@ -54,7 +55,7 @@ class Executions:
     store: Store
     engines: EngineLookup
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _counts: dict[int, int] = field(default_factory=dict)
+    _counts: dict[tuple[str, int | str], int] = field(default_factory=dict)  # by workload and by user
 
     def check(self, who: Principal, workload_id: int) -> Record:
         """The workload, if the principal may run commands beside it. Raises NotFoundError, ForbiddenError."""
@@ -87,36 +88,43 @@ class Executions:
         engine = self.engines(found["cluster"])
         if engine is None:
             raise UnavailableError("cluster-not-served", cluster=found["cluster"])
-        self._count(workload_id)
+        self._count(workload_id, who.id)
         record = None
         try:
             record = _Record(self.store, who, row, found, wanted, origin)
             stream = engine.attach(record.member) if wanted is None else engine.exec(record.member, wanted)
         except BaseException as error:
-            self._discount(workload_id)
+            self._discount(workload_id, who.id)
             if record is not None:
                 record.end({"reason": "not-started", "text": getattr(error, "code", type(error).__name__)})
             raise
 
         def end(status: dict[str, Any]) -> None:
-            self._discount(workload_id)
+            self._discount(workload_id, who.id)
             record.end(status)
 
         return Running(record.id, record.member, stream, end)
 
-    def _count(self, workload_id: int) -> None:
+    def _count(self, workload_id: int, user: str) -> None:
+        """Raises UnavailableError `too-many-executions`: `most` of the workload, the user or the server."""
         with self._lock:
-            mine = self._counts.get(workload_id, 0)
-            if mine >= MOST_OF_ONE or sum(self._counts.values()) >= MOST:
-                most = MOST_OF_ONE if mine >= MOST_OF_ONE else MOST
-                raise UnavailableError("too-many-executions", most=most)
-            self._counts[workload_id] = mine + 1
+            for of, key, most in (("workload", workload_id, MOST_OF_ONE), ("user", user, MOST_OF_USER),
+                                  ("server", "", MOST)):  # fmt: skip
+                if self._counts.get((of, key), 0) >= most:
+                    raise UnavailableError("too-many-executions", most=most, of=of)
+            for counted in _counted(workload_id, user):
+                self._counts[counted] = self._counts.get(counted, 0) + 1
 
-    def _discount(self, workload_id: int) -> None:
+    def _discount(self, workload_id: int, user: str) -> None:
         with self._lock:
-            left = self._counts.pop(workload_id, 1) - 1
-            if left > 0:
-                self._counts[workload_id] = left
+            for counted in _counted(workload_id, user):
+                left = self._counts.pop(counted, 1) - 1
+                if left > 0:
+                    self._counts[counted] = left
+
+
+def _counted(workload_id: int, user: str) -> tuple[tuple[str, int | str], ...]:
+    return ("workload", workload_id), ("user", user), ("server", "")
 
 
 class _Record:

@@ -285,6 +285,22 @@ def test_only_so_many_run_at_a_time(
         assert "id" in begun(third, "true")
 
 
+def test_one_user_does_not_take_all_there_may_be(
+    house: ApiHouse, engine: FakeEngine, workload: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executions, "MOST_OF_USER", 1)
+    with opened(house, "ann", workload) as first:
+        begun(first, "sleep", "9")
+        with opened(house, "ann", workload) as second:
+            second.send_text('{"command": ["true"]}')
+            told = json.loads(second.receive_text())
+        assert (told["code"], told["params"]) == ("too-many-executions", {"most": 1, "of": "user"})
+        with opened(house, "admin", workload) as other:
+            assert "id" in begun(other, "true")
+    with opened(house, "ann", workload) as third:
+        assert "id" in begun(third, "true")
+
+
 @pytest.mark.requirement("I15")
 def test_a_credential_that_is_taken_away_ends_it(
     house: ApiHouse, engine: FakeEngine, workload: str, monkeypatch: pytest.MonkeyPatch
