@@ -206,12 +206,18 @@ def _asked(session: Session, code: str) -> str:
 
 
 def _password(session: Session, path: Path | None, code: str) -> str:
-    """From a file, from a terminal without showing it, or the next line of standard input."""
+    """From a file, from a terminal without showing it, or the next line of standard input.
+
+    Raises InvalidError `password-missing` where that is empty.
+    """
     if path is not None:
         return _first_line(path)
     if sys.stdin.isatty():
         return getpass.getpass(session.text(code))
-    return sys.stdin.readline(_MAX_PASSWORD).rstrip("\r\n")
+    given = sys.stdin.readline(_MAX_PASSWORD).rstrip("\r\n")
+    if not given:
+        raise InvalidError("password-missing")
+    return given
 
 
 def _first_line(path: Path) -> str:
@@ -220,4 +226,6 @@ def _first_line(path: Path) -> str:
             lines = file.read(_MAX_PASSWORD).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidError("file-unreadable", path=str(path), reason=str(error)[:200]) from None
-    return lines[0] if lines else ""
+    if not lines or not lines[0]:
+        raise InvalidError("password-missing", path=str(path))
+    return lines[0]

@@ -11,4 +11,4 @@ def one_of(value: str | None, option: str, kind: type[StrEnum], *more: str) -> N
     """Raises InvalidError that names the option and lists what may stand there."""
     allowed = [*(item.value for item in kind), *more]
     if value is not None and value not in allowed:
-        raise InvalidError("argument-invalid", name=option, expected=" | ".join(allowed))
+        raise InvalidError("argument-invalid", name=option, given=value[:60], expected=" | ".join(allowed))

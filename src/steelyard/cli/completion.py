@@ -70,5 +70,5 @@ SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 def completion(session: Session, shell: Annotated[str, typer.Argument(metavar="SHELL")]) -> None:
     """The script of a shell."""
     if shell not in SCRIPTS:
-        raise InvalidError("argument-invalid", name="SHELL", expected=" | ".join(SCRIPTS))
+        raise InvalidError("argument-invalid", name="SHELL", given=shell[:60], expected=" | ".join(SCRIPTS))
     session.emit({"shell": shell, "script": SCRIPTS[shell]}, lambda: session.line(SCRIPTS[shell].rstrip()))

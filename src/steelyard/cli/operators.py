@@ -107,7 +107,7 @@ def log_choice(form: str, level: str) -> tuple[str, str]:
     """Both as given. Raises InvalidError `argument-invalid` for what there is not."""
     for name, given, known in (("--log-format", form, LOG_FORMATS), ("--log-level", level, LOG_LEVELS)):
         if given not in known:
-            raise InvalidError("argument-invalid", name=name, expected="|".join(known))
+            raise InvalidError("argument-invalid", name=name, given=given[:60], expected="|".join(known))
     return form, level
 
 

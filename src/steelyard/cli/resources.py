@@ -81,7 +81,7 @@ def _summary(session: Session) -> None:
                     "cli.inventory.isolation",
                     name=cluster["name"],
                     mode=isolation["mode"],
-                    missing=", ".join(isolation["not_enforced"]) or "-",
+                    missing=", ".join(isolation["not_enforced"]) or None,
                 )
         session.table(columns, classes)
 

@@ -55,6 +55,12 @@ ANCHOR = re.compile(r"(0|[1-9][0-9]{0,18})((?:-[A-Z2-7]{4}){4})")
 
 # Every sentence this program prints: code -> (English, Chinese).
 TEXTS: dict[str, tuple[str, str]] = {
+    "usage-key": ("--key takes 64 hex digits, not {given}.", "--key 应为 64 位十六进制数，而不是 {given}。"),
+    "usage-anchor": (
+        "--anchor takes a short code such as SIZE-XXXX-XXXX-XXXX-XXXX, not {given}.",
+        "--anchor 应为短码，形如 SIZE-XXXX-XXXX-XXXX-XXXX，而不是 {given}。",
+    ),
+    "usage-folder": ("There is no folder {given}.", "没有目录 {given}。"),
     "ok": ("OK: all checks hold", "通过：所有检查均成立"),
     "fail": ("FAIL: {count} problem(s)", "不通过：{count} 个问题"),
     "summary": (
@@ -1313,12 +1319,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args(argv)
     keys = [key.lower().replace(":", "") for key in args.key]
-    if not all(HEX64.fullmatch(key) for key in keys):
-        parser.error("--key: 64 hex digits")
-    if not all(ANCHOR.fullmatch(anchor) for anchor in args.anchor):
-        parser.error("--anchor: SIZE-XXXX-XXXX-XXXX-XXXX")
-    if not os.path.isdir(args.directory):
-        parser.error(f"no such folder: {visible(args.directory)}")
+    wrong = [("usage-key", key) for key in keys if not HEX64.fullmatch(key)]
+    wrong += [("usage-anchor", anchor) for anchor in args.anchor if not ANCHOR.fullmatch(anchor)]
+    wrong += [("usage-folder", args.directory)] if not os.path.isdir(args.directory) else []
+    for code, given in wrong:
+        print(TEXTS[code][args.lang == "zh"].format(given=visible(given)), file=sys.stderr)
+    if wrong:
+        return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     report = check_bundle(args.directory, keys, args.anchor)

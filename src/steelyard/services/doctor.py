@@ -170,8 +170,8 @@ def _isolation(cluster: str, able: Capabilities) -> Check:
         "cluster": cluster,
         "mode": able.isolation_mode,
         "enforced": ", ".join(able.isolation) or "-",
-        "missing": ", ".join(able.not_enforced) or "-",
-        "reasons": able.isolation_text or "; ".join(why_not) or "-",
+        "missing": ", ".join(able.not_enforced) or None,
+        "reasons": able.isolation_text or "; ".join(why_not) or None,
     }
     name = f"isolation/{cluster}"
     if able.isolation:

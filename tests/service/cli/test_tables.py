@@ -61,6 +61,6 @@ def test_a_value_out_of_a_closed_list_is_told_with_the_option_and_the_list(
     fake = installed()
     assert fake.run(*line.split()) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"Error: {option} is not valid: ")
+    assert error.startswith(f"Error: {option} is not valid (bogus): ")
     assert allowed in error
     assert fake.seen == []

@@ -229,6 +229,18 @@ def test_wrong_usage_has_a_status_of_its_own(args: list[str]) -> None:
     assert run(Path(verify.__file__), *args).returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["/no/such/folder"], "没有目录 /no/such/folder。"),
+        ([".", "--key", "abc"], "--key 应为 64 位十六进制数，而不是 abc。"),
+        ([".", "--anchor", "1-\x1b"], r"--anchor 应为短码，形如 SIZE-XXXX-XXXX-XXXX-XXXX，而不是 1-\x1b。"),
+    ],
+)
+def test_wrong_usage_is_told_in_the_reader_s_language(args: list[str], told: str) -> None:
+    assert run(Path(verify.__file__), *args, "--lang", "zh").stderr.strip() == told
+
+
 def test_it_imports_nothing_but_the_standard_library_and_nothing_that_reaches_out() -> None:
     tree = ast.parse(Path(verify.__file__).read_text(encoding="utf-8"))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
