@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,16 @@ from steelyard.engines.local.isolation import BUBBLEWRAP, HOST, USER_ID, Confine
 from steelyard.engines.local.surroundings import Surroundings
 from steelyard.engines.port import DeviceBinding
 from steelyard.model.resources import DeviceClass
-from tests.support.local_engine import attempt, end_everything, make_local_engine, member, wait_ended
+from tests.support.local_engine import (
+    attempt,
+    end_everything,
+    make_local_engine,
+    member,
+    notes,
+    wait_ended,
+    wait_for,
+    wait_free,
+)
 
 NPU = DeviceBinding("npu-999", DeviceClass.NPU, "ascend", "910B", 1000)
 GPU = DeviceBinding("GPU-7", DeviceClass.GPU, "nvidia", "A100", 1000)
@@ -42,6 +53,20 @@ def test_what_is_missing_is_a_failure_of_the_environment(
     assert (seen.failure_stage, seen.failure, seen.exit_code) == ("environment", code, None)
     assert said in (seen.failure_text or "")
     assert not (tmp_path / "ran").exists()
+
+
+def test_modules_are_asked_for_once_also_when_the_supervisor_dies_meanwhile(
+    engine: LocalEngine, tmp_path: Path
+) -> None:
+    python = tmp_path / "python3"
+    python.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/asked\nsleep 60\n")
+    python.chmod(0o755)
+    engine.start([attempt("at_1", member("mb_1", (str(python), "x"), requires=("python:json",)))])
+    wait_for(engine, "mb_1", lambda _: (tmp_path / "asked").exists())
+    os.kill(notes(tmp_path, "mb_1", "run.json")["shim"]["pid"], signal.SIGKILL)
+    assert wait_ended(engine, "mb_1").failure == "supervisor-lost"
+    wait_free(engine, "at_1")
+    assert (tmp_path / "asked").read_text() == "asked\n"
 
 
 def test_what_is_there_lets_it_start(engine: LocalEngine) -> None:

@@ -118,6 +118,12 @@ def folder(layout: Layout, attempt: dict[str, Any], member: dict[str, Any]) -> s
     return inner
 
 
+def executes(member: dict[str, Any]) -> bool:
+    """Whether `check` runs something: to ask for modules it imports them, which is code of the member's."""
+    wanted = map(requires.parse, member["requires"]) if member["image"] is None else ()
+    return any(one is not None and one.kind == requires.MODULE for one in wanted)
+
+
 def check(member: dict[str, Any], program: launch.Program) -> Failure | None:
     """The environment stage: working directory, devices, then whatever the member requires. In a container
     only what is the machine's is looked at: the rest is the image's."""

@@ -162,7 +162,7 @@ class Keeper:
                 self.unsettled[record.id] = record
             return
         run = read_json(self.layout.notes(record.id, "run.json"))
-        executed = run is not None and run.get("child") is not None
+        executed = run is not None and (run.get("child") is not None or run.get("executes") is True)
         if record.settled:
             os.close(lock)
         elif record.exit is not None or executed or record.tries >= _MAX_TRIES:

@@ -19,7 +19,7 @@ What is on disk, and what a runner that comes anew concludes (`no` is also said 
 
 run.json is written, with pid and start time of the child, before the gate opens (launch.py); exit.json by
 rename and fsync before anyone is told. After another boot `no child` proves nothing, since a torn file is
-possible, so such a member is never started again.
+possible, so such a member is never started again. `executes` in it stands for a child: modules are asked for.
 
 To sweep: end every process that carries the member's mark or is in its control groups, remove its temporary
 files, and, where nobody wrote a status, write that there is none. Standard library only.
@@ -147,6 +147,8 @@ class Shim:
         command = self.member["command"]
         if self.mode_of_isolation == isolation.CONTAINER:
             return self._prepare_container(program)
+        if environment.executes(self.member):  # then nobody else does it once more
+            self._note_run("environment", None, executes=True)
         failure = self._hidden(program, command) or environment.check(self.member, program)
         if failure is not None:
             return failure
@@ -347,7 +349,7 @@ class Shim:
 
     # ---- notes
 
-    def _note_run(self, stage: str, child: int | None) -> None:
+    def _note_run(self, stage: str, child: int | None, executes: bool = False) -> None:
         noted = None if child is None else {"pid": child, "start": procfs.start_time(child)}
         me = os.getpid()
         note = {
@@ -355,13 +357,10 @@ class Shim:
             "attempt": self.attempt["attempt"], "member": self.id, "stage": stage,
             "shim": {"pid": me, "start": procfs.start_time(me)}, "child": noted,
             "started_at": self.started if noted else None, "groups": list(self.groups), "limits": self.mode,
-            "waited": self.waited,
+            "waited": self.waited, "executes": executes,
         }
-        path = self.layout.notes(self.id, "run.json")
-        if noted is None:  # one that is torn says the same as none
-            note_plainly(path, note)
-        else:
-            write_json(path, note)
+        plain = noted is None and not executes  # one that is torn says the same as none
+        (note_plainly if plain else write_json)(self.layout.notes(self.id, "run.json"), note)
 
     def _write_exit(self, failure: Failure | None) -> None:
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
