@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from steelyard.devices.steps import Step
 from steelyard.engines.port import (
     Artifacts,
     AttemptStart,
@@ -100,6 +101,10 @@ class FaultyEngine:
     def inventory(self) -> tuple[FoundNode, ...]:
         """See the port."""
         return self._call("inventory", self.inner.inventory)
+
+    def device_steps(self) -> tuple[Step, ...]:
+        """See the port."""
+        return self.inner.device_steps()
 
     def prepare(self, attempt: AttemptStart) -> StartReply:
         """See the port."""

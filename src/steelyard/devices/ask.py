@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from steelyard.devices import nvml
 from steelyard.devices.parsers import parse
 from steelyard.devices.probes import Probe, Question, VendorTool
-from steelyard.devices.reading import DETAIL_LIMIT, Parsed, Problem, ProblemCode, Reading, kept
+from steelyard.devices.reading import DETAIL_LIMIT, Parsed, Problem, ProblemCode, Reading, judged, kept
 from steelyard.devices.settings import DeviceSettings
 from steelyard.devices.tool import Outcome, Tool, find_tool, run_tool
 from steelyard.model.health import Health, Sign, SignCode, SignSource
@@ -183,7 +183,10 @@ def _first(answer: Answer, outcome: Outcome, parsed: Parsed) -> Answer:
 def _further(answer: Answer, outcome: Outcome, parsed: Parsed, question: Question) -> Answer:
     """What a later question adds. That it failed takes nothing away from what was listed."""
     failed = outcome.problem is not None or any(problem.code in _NOT_WHOLE for problem in parsed.problems)
-    answer = replace(answer, readings=merged(answer.readings, parsed.readings))
+    cards = [one for one in parsed.readings if one.parent is None]
+    more = any(not any(same_device(one, other) for one in answer.readings) for other in cards)
+    readings = merged(answer.readings, parsed.readings)
+    answer = replace(answer, readings=readings, whole=answer.whole and not more)
     if question.when == "mig":
         return replace(answer, parts=answer.whole and not failed)
     if parsed.processes and not failed:
@@ -210,15 +213,16 @@ def why_not(outcome: Outcome, parsed: Parsed) -> Sign:
 def merged(first: Sequence[Reading], more: Iterable[Reading]) -> tuple[Reading, ...]:
     """Readings with what others of the same devices add: None is filled, signs and holders are joined.
 
-    A partition, or a card that only the later answer tells of, is added.
+    Partitions are added, and cards of which something bad is told. A card that only a later answer knows and
+    finds nothing wrong with is left out: its name alone says nothing of its health.
     """
     found = list(first)
     for other in more:
         place = next((n for n, one in enumerate(found) if same_device(one, other)), None)
-        if place is None:
-            found.append(other)
-        else:
+        if place is not None:
             found[place] = _joined(found[place], other)
+        elif other.parent is not None or other.signs:
+            found.append(other)
     return tuple(found)
 
 
@@ -264,4 +268,4 @@ def _joined(one: Reading, other: Reading) -> Reading:
     holders = one.holders
     if other.holders is not None:
         holders = (*(holders or ()), *(who for who in other.holders if who not in (holders or ())))
-    return replace(one, **gaps, signs=signs, holders=holders, other={**other.other, **one.other})
+    return judged(replace(one, **gaps, holders=holders, other={**other.other, **one.other}), signs)

@@ -1,16 +1,16 @@
 """What is known of a machine's accelerators, as its inventory reports it: with facts, health and signs.
 
 Each fact stands with its source and time. What changes with every look (use, temperature, power) is no fact.
+What health and holders make of a device's availability is decided where flags and work are known, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from steelyard.devices.catalogue import Catalogue
+from steelyard.devices.catalogue import Catalogue, Family
 from steelyard.devices.roster import STATIC, Known
-from steelyard.model.availability import availability_of
-from steelyard.model.health import DeviceHolder, Health
+from steelyard.model.health import DeviceHolder
 from steelyard.model.resources import (
     Availability,
     DeviceClass,
@@ -45,34 +45,34 @@ def _device(
     one: Known, cut: bool, holders: Holders, catalogue: Catalogue, provenance: Provenance, now: int
 ) -> FoundDevice:
     family = catalogue.by_name.get(one.family)
-    reading, on_it = one.reading, holders.get(one.uid)
-    availability, reason = availability_of(one.health, frozenset(), bool(on_it))
-    usable = one.health in (Health.HEALTHY, Health.DEGRADED)
-    if usable and reading is not None and reading.mig and not cut:  # what it has, partitions would have
-        availability, reason = Availability.UNPLANNED, UnavailableReason.PARTITIONED
+    reading = one.reading
+    empty = reading is not None and bool(reading.mig) and not cut  # what it has, partitions would have
     return FoundDevice(
         uid=one.uid,
         device_class=DeviceClass.OTHER if family is None else family.device_class,
         capacity=WHOLE_DEVICE,
         family=one.family,
-        model=model_of(one),
+        model=model_of(one, family),
         parent_uid=one.parent,
         memory=None if reading is None else reading.memory,
-        availability=availability,
-        reason=None if reason is None else reason.value,
+        availability=Availability.PLANNED if empty else Availability.AVAILABLE,
+        reason=UnavailableReason.PARTITIONED.value if empty else None,
         facts=_facts(one, provenance, now),
         health=one.health,
         signs=() if one.standing is None else one.standing.signs,
-        holders=on_it,
+        holders=holders.get(one.uid),
     )
 
 
-def model_of(one: Known) -> str:
-    """The model as its tool names it, with the partition; else the bus's numbers for it."""
+def model_of(one: Known, family: Family | None) -> str:
+    """The model as its tool names it, with the partition; else what the bus's numbers stand for, or these."""
     if one.reading is not None and one.reading.model is not None:
         model = one.reading.model
         return f"{model} {one.reading.partition}" if one.reading.partition is not None else model
     if one.card is not None and one.card.device_id:
+        known = None if family is None else family.model_of(one.card.device_id)
+        if known is not None:
+            return known
         return f"pci {one.card.vendor_id[2:]}:{one.card.device_id[2:]}"
     return "unknown"
 

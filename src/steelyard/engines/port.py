@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from steelyard.devices.steps import Step
 from steelyard.model.errors import UnavailableError
 from steelyard.model.execution import Execution
 from steelyard.model.resources import DeviceClass, FoundNode
@@ -289,6 +290,11 @@ class Engine(Protocol):
 
     def inventory(self) -> tuple[FoundNode, ...]:
         """Every node and device there is now, each with a reason where it is not available."""
+        ...
+
+    def device_steps(self) -> tuple[Step, ...]:
+        """How far the finding of each family of accelerators came, for whoever asks what is wrong; none where
+        the engine finds them otherwise. May be called from any thread."""
         ...
 
     def prepare(self, attempt: AttemptStart) -> StartReply:

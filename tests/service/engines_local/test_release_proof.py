@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.engines.local import engine as engine_module
+from steelyard.engines.local import cards as cards_module
 from steelyard.engines.local import kerneltables
 from steelyard.engines.local.engine import LocalEngine
 from steelyard.engines.local.isolation import USER_ID, Wish
@@ -237,7 +237,7 @@ def test_a_device_is_held_by_whoever_opened_it_since_and_free_for_those_before(
 ) -> None:
     stand_in = tmp_path / "device0"
     stand_in.write_bytes(b"")
-    monkeypatch.setattr(engine_module, "device_files", lambda _bound: (str(stand_in),))
+    monkeypatch.setattr(cards_module, "device_files", lambda _bound: (str(stand_in),))
     binding = DeviceBinding("GPU-0", DeviceClass.GPU, "nvidia", "A100", 1000)
     with open(stand_in, "rb"):  # the machine's own: it had the device before
         engine.start([sh("at_1", "echo up; sleep 300", devices=(binding,))])

@@ -16,6 +16,7 @@ from steelyard.devices.reading import Reading, incomplete
 from steelyard.devices.settings import DeviceSettings
 from steelyard.model.health import DeviceHolder, SignCode
 from steelyard.model.units import SECOND
+from tests.support.device_samples import SAMPLES
 
 HEADER = (
     "index, uuid, name, pci.bus_id, memory.total [MiB], memory.used [MiB], utilization.gpu [%], "
@@ -160,3 +161,14 @@ def test_a_figure_is_filled_in_but_never_into_an_incomplete_row() -> None:
     more = Reading("nvidia", "a", "y", True, "", index=0, uuid=UUID.format(0), temperature=40)
     assert merged([whole], [more])[0].temperature == 40
     assert merged([incomplete(whole)], [more])[0].temperature is None
+
+
+def test_the_chips_of_ascend_cards_get_their_logic_ids_by_card_and_chip(tools: Folder) -> None:
+    for name in ("npu-smi_info_910b_ok.txt", "npu-smi_info_m_ok.txt"):
+        shutil.copy(SAMPLES / name, tools.path / name)
+    listed, mapped = (f"cat {tools.path}/npu-smi_info_{name}_ok.txt" for name in ("910b", "m"))
+    tools.write("npu-smi", f"if [ $# = 1 ]; then {listed}; else {mapped}; fi")
+    found = tools.ask("ascend")
+    told = [(one.pci, one.in_container) for one in found.readings]
+    assert told == [("0000:c1:00.0", 0), ("0000:c2:00.0", 1)]
+    assert not found.whole  # the map tells of two more

@@ -180,7 +180,7 @@ def test_a_roster_that_can_not_be_read_is_an_empty_one(raw: object) -> None:
 def test_a_card_without_driver_and_tool_is_shown_with_both_reasons() -> None:
     found = Machine().fail(SignCode.TOOL_MISSING, (card(0, driver=None),))
     device = next(iter(found.values()))
-    assert (device.health, device.availability) == (Health.UNKNOWN, Availability.UNKNOWN)
+    assert device.health is Health.UNKNOWN
     assert set(codes(device)) == {SignCode.TOOL_MISSING, SignCode.DRIVER_MISSING}
     assert device.model == "pci 10de:2330"
 
@@ -302,12 +302,11 @@ def test_partitions_stay_while_nobody_could_ask_for_them() -> None:
 # ---- holders -----------------------------------------------------------------------------------------
 
 
-def test_a_foreign_process_makes_a_healthy_card_unavailable() -> None:
+def test_foreign_processes_stand_on_their_card() -> None:
     machine = Machine()
     machine.look(reading(0), reading(1))
     holders = {UUID[0]: (DeviceHolder(4242, "python"),), UUID[1]: ()}
     found = devices_of(machine.roster.known.values(), holders, load_catalogue(), Provenance.DETECTED, 0)
-    assert [device.reason for device in found] == ["occupied-unowned", None]
     assert [device.holders for device in found] == [(DeviceHolder(4242, "python"),), ()]
 
 

@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from steelyard.devices.catalogue import device_files, visibility_env
-from steelyard.devices.host import host_node, read_host
+from steelyard.devices.catalogue import visibility_env
+from steelyard.devices.settings import DeviceSettings
+from steelyard.devices.steps import Step
 from steelyard.engines.local import fencing, looking
 from steelyard.engines.local.disk import Floor
 from steelyard.engines.local.engine_isolation import EngineIsolation
@@ -23,6 +24,7 @@ from steelyard.engines.local.files import read_json
 from steelyard.engines.local.isolation import AUTOMATIC, Wish, not_enforced
 from steelyard.engines.local.keeping import Keeping
 from steelyard.engines.local.link import Link
+from steelyard.engines.local.machine import Machine
 from steelyard.engines.local.member_logs import DEFAULT_MIB, MemberLogs
 from steelyard.engines.local.paths import Layout, is_id
 from steelyard.engines.local.protocol import WITH_EXEC
@@ -84,12 +86,12 @@ class LocalEngine:
         log_limit: int = DEFAULT_MIB,
         runner_idle_seconds: float | None = None,
         isolation: Wish = AUTOMATIC,
+        devices: DeviceSettings | None = None,
     ) -> None:
         self.cluster = cluster
         self._layout = Layout(os.fspath(data_dir))
         self._install = install_id
         self._now = now
-        self._reserve = (reserve_cpu, reserve_memory)
         self._node = node_name or os.uname().nodename
         self._path = path or default_path()
         self._work_limit = work_limit
@@ -99,6 +101,10 @@ class LocalEngine:
         self._keeping = Keeping(self._link, self._layout, now, keep_work, keep_artifacts)
         self._logs = MemberLogs(self._layout, log_limit)
         self._watcher = Watcher(self._layout, install_id)
+        self._machine = Machine(
+            devices or DeviceSettings(), self._link, self._watcher, self._layout, now, self._node,
+            (reserve_cpu, reserve_memory),
+        )  # fmt: skip
         self._mismatch: RunnerMismatch | None = None  # as of the last observation
 
     # ---- what there is
@@ -132,11 +138,7 @@ class LocalEngine:
     def inventory(self) -> tuple[FoundNode, ...]:
         """See the port. Now and then what is old is removed with it."""
         self._keeping.tidy()
-        cpu, memory = self._reserve
-        node = host_node(
-            read_host(), self._now(), reserve_cpu=cpu, reserve_memory=memory, name=self._node
-        )
-        reason = None
+        node, reason = self._machine.look(), None
         if self._mismatch is not None:
             reason = UnavailableReason.RUNNER_PROTOCOL.value
         elif self._floor.reached():
@@ -144,6 +146,10 @@ class LocalEngine:
         if reason is not None:
             node = replace(node, availability=Availability.UNPLANNED, reason=reason)
         return (node,)
+
+    def device_steps(self) -> tuple[Step, ...]:
+        """See the port."""
+        return self._machine.steps()
 
     # ---- attempts
 
@@ -288,6 +294,7 @@ class LocalEngine:
 
     def close(self) -> None:
         """See the port."""
+        self._machine.close()
         self._link.close()
 
     def retire(self) -> bool:
@@ -332,7 +339,7 @@ class LocalEngine:
             "index": member.index,
             "command": list(member.command),
             "env": [["OMP_NUM_THREADS", threads], *map(list, member.env)],
-            "fixed": [list(pair) for pair in visibility_env(member.devices).items()],
+            "fixed": [list(pair) for pair in self._visible(member).items()],
             "path": self._path,
             "folder": member.working_directory,
             "image": member.image,
@@ -341,14 +348,18 @@ class LocalEngine:
             "venv": member.venv,
             "pull": member.pull,
             "devices": [
-                {"class": one.device_class.value, "family": one.family, "files": list(device_files(one)),
-                 "whole": one.quantity >= WHOLE_DEVICE}
+                {"class": one.device_class.value, "family": one.family, "uid": one.uid,
+                 "files": list(self._machine.files(one)), "whole": one.quantity >= WHOLE_DEVICE}
                 for one in member.devices
             ],
             "cpu": member.cpu,
             "memory": member.memory,
             "port": member.port,
         }
+
+    def _visible(self, member: MemberStart) -> dict[str, str]:
+        """Raises InvalidError where a device can't be named to its runtime."""
+        return visibility_env(self._machine.named(one) for one in member.devices)
 
     def _has_ended(self, member_id: str) -> bool:
         if not os.path.isdir(self._layout.notes(member_id)):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+from steelyard.devices.steps import Step
 from steelyard.engines.port import (
     Artifacts,
     AttemptStart,
@@ -105,6 +106,10 @@ class SimulatedEngine:
         """Every declared node, each with a reason where it is lost or misses devices."""
         with self._turn():
             return self._state.inventory()
+
+    def device_steps(self) -> tuple[Step, ...]:
+        """None: its devices are declared, not found."""
+        return ()
 
     def prepare(self, attempt: AttemptStart) -> StartReply:
         """Nothing is prepared ahead: the stages come with the start."""
