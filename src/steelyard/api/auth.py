@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
 from starlette.requests import HTTPConnection
 
@@ -25,7 +26,7 @@ BEFORE_CHANGE = frozenset(
 _scheme = HTTPBearer(auto_error=False, description="A token or a session's secret, `sy_…`.")
 
 
-def identify(request: Request, _described: Annotated[object, Depends(_scheme)] = None) -> Identified:
+def identify(request: Request) -> Identified:
     """Who asks, with which credential. Raises UnauthenticatedError."""
     return identified(request)
 
@@ -35,26 +36,38 @@ def identified(request: HTTPConnection) -> Identified:
     known = getattr(request.state, "identified", None)
     if isinstance(known, Identified):
         return known
-    kind, _, secret = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() != "bearer" or not secret:
-        raise UnauthenticatedError("credential-missing")
-    found = services_of(request).principals.identify(secret.strip())
+    found = services_of(request).principals.identify(_secret(request))
     request.state.identified = found
     return found
 
 
-async def admit(request: Request, found: Annotated[Identified, Depends(identify)]) -> None:
+def _secret(request: HTTPConnection) -> str:
+    kind, _, secret = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not secret:
+        raise UnauthenticatedError("credential-missing")
+    return secret.strip()
+
+
+async def admit(request: Request, _described: Annotated[object, Depends(_scheme)] = None) -> None:
     """Stands before every route. Raises UnauthenticatedError, ForbiddenError `password-change-required`."""
+    if not isinstance(getattr(request.state, "identified", None), Identified):
+        request.state.identified = services_of(request).principals.remembered(_secret(request))
+    found = request.state.identified or await run_in_threadpool(identified, request)
     own = found.principal.name
     route = (request.method, getattr(request.scope.get("route"), "path", ""))
     if route not in BEFORE_CHANGE or request.path_params.get("name", own) != own:
         require_own_password(found)
 
 
-async def principal(found: Annotated[Identified, Depends(identify)]) -> Principal:
+# What `admit` has found, before any of these is asked for: depending on it would have it all solved again.
+async def _known(request: Request) -> Identified:
+    return identified(request)
+
+
+async def principal(request: Request) -> Principal:
     """Who asks."""
-    return found.principal
+    return identified(request).principal
 
 
-IdentifiedDep = Annotated[Identified, Depends(identify)]
+IdentifiedDep = Annotated[Identified, Depends(_known)]
 PrincipalDep = Annotated[Principal, Depends(principal)]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends
+from fastapi import Depends, Request
 
-from steelyard.api.context import ServicesDep
+from steelyard.api.context import services_of
 from steelyard.model.errors import UnavailableError
 from steelyard.services.workloads import Desk
 
 
-def desk(services: ServicesDep) -> Desk:
+async def desk(request: Request) -> Desk:
     """Raises UnavailableError on a server that was built without one."""
-    if services.desk is None:
+    found = services_of(request).desk
+    if found is None:
         raise UnavailableError("not-served-here")
-    return services.desk
+    return found
 
 
 DeskDep = Annotated[Desk, Depends(desk)]

@@ -76,13 +76,25 @@ class Principals:
         if not well_formed(secret):
             raise UnauthenticatedError("credential-invalid")
         key, now = digest(secret), self._clock()
-        known = self._known.get(key)
-        if known is not None and now - known[0] < CACHE_SECONDS:
-            found = known[1]
-        else:
+        found = self._kept(key, now)
+        if found is None:
             generation = self._generation
             found = self._look_up(key)
             self._keep(key, generation, now, found)
+        return self._in_force(found)
+
+    def remembered(self, secret: str) -> Identified | None:
+        """The same without a look into the store; None where that would take one. Raises the same."""
+        if not well_formed(secret):
+            raise UnauthenticatedError("credential-invalid")
+        found = self._kept(digest(secret), self._clock())
+        return None if found is None else self._in_force(found)
+
+    def _kept(self, key: str, now: float) -> Identified | None:
+        known = self._known.get(key)
+        return known[1] if known is not None and now - known[0] < CACHE_SECONDS else None
+
+    def _in_force(self, found: Identified) -> Identified:
         if found.expires_at is not None and found.expires_at <= self._store.now():
             raise UnauthenticatedError("credential-invalid")
         return found
