@@ -11,7 +11,7 @@ import yaml
 import steelyard
 from steelyard.engines.port import EngineUnavailable, StartState
 from steelyard.engines.simulated import SimulatedEngine, parse_simulation
-from steelyard.engines.simulated.spec import FaultKind
+from steelyard.engines.simulated.faults import FaultKind
 from steelyard.model.units import SECOND
 from tests.support.faulty_engine import FaultyEngine
 from tests.support.simulated import Bench, VirtualClock

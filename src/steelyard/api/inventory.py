@@ -11,6 +11,7 @@ from steelyard.api.context import ServicesDep
 from steelyard.api.paging import PageDep, paged
 from steelyard.model.resources import DeviceClass
 from steelyard.services import inventory
+from steelyard.services.device_page import show_device
 
 router = APIRouter(prefix="/v1", tags=["inventory"])
 NameQuery = Annotated[str | None, Query(max_length=63)]
@@ -47,4 +48,4 @@ def summary(who: PrincipalDep, services: ServicesDep) -> dict[str, Any]:
 @router.get("/devices/{device_id:path}")
 def device(device_id: str, who: PrincipalDep, services: ServicesDep) -> dict[str, Any]:
     """A device with its facts, pools and availability over time, by its id, UID or CLUSTER/UID."""
-    return inventory.show_device(services.store, who, device_id)
+    return show_device(services.store, who, device_id)

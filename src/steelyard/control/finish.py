@@ -18,6 +18,7 @@ from steelyard.model.ids import render
 from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.resources import ShareKind
 from steelyard.model.units import SECOND
+from steelyard.services.departures import DRAINED
 from steelyard.services.evaluations import record_evaluation
 from steelyard.services.live_records import LiveAllocation, LiveAttempt
 from steelyard.services.verdicts import failure_columns, leaf_view
@@ -31,6 +32,7 @@ MAX_BACKOFF = 3600 * SECOND
 _STOPPED = {
     "cancelled": Outcome.CANCELLED,
     "preempted": Outcome.PREEMPTED,
+    DRAINED: Outcome.PREEMPTED,
     "time-limit": Outcome.TIMED_OUT,
     "idle": Outcome.RECLAIMED,
     "member-failed": Outcome.FAILED,
@@ -46,7 +48,7 @@ def outcome_of(attempt: LiveAttempt) -> Outcome:
         return Outcome.SUCCEEDED
     if any(s.timed_out for s in seen):
         return Outcome.TIMED_OUT
-    if attempt.stop_reason == "preempted" and attempt.cancel_requested_at is not None:
+    if attempt.stop_reason in ("preempted", DRAINED) and attempt.cancel_requested_at is not None:
         return Outcome.CANCELLED  # it does not come back
     if attempt.stop_reason in _STOPPED:
         return _STOPPED[attempt.stop_reason]

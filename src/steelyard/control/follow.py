@@ -51,11 +51,29 @@ class Follower:
         self._versions = versions
         self.clusters_changed = True
         self._releases: set[int] = set()
+        self._flags: set[int] = set()
         self._groups: set[int] = set()
+        self._pools_moved = False
+        self._declared_moved = False
 
     def take_groups(self) -> set[int]:
         """Groups of which others changed a workload since this was asked last."""
         found, self._groups = self._groups, set()
+        return found
+
+    def take_flags(self) -> set[int]:
+        """Flags that others set or lifted since this was asked last."""
+        found, self._flags = self._flags, set()
+        return found
+
+    def take_pools(self) -> bool:
+        """Whether somebody closed or opened a pool, or verified something in one, since this was asked."""
+        found, self._pools_moved = self._pools_moved, False
+        return found
+
+    def take_declared(self) -> bool:
+        """Whether anything was declared since this was asked."""
+        found, self._declared_moved = self._declared_moved, False
         return found
 
     def take_releases(self) -> set[int]:
@@ -101,6 +119,10 @@ class Follower:
                     workloads.add(parse("workload", object_id))
                 elif kind == "release":
                     self._releases.add(parse("release", object_id))
+                elif kind in ("closing", "verification"):
+                    self._pools_moved = True
+                elif kind == "flag":
+                    self._flags.add(parse("flag", object_id))
                 declared = declared or kind in DECLARED
             if len(found) < BATCH:
                 break
@@ -151,4 +173,5 @@ class Follower:
             unit.charge(tree, node, subject, delta)
         context.commit(unit, now)
         self.clusters_changed = True
+        self._declared_moved = True
         self._inventory.pools_changed(self._versions.get(DECLARED_VERSION, 0))

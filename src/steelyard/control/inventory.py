@@ -1,7 +1,7 @@
-"""What engines find against what is registered: nodes, devices, facts, pools, availability.
+"""What engines find against what is registered: nodes, devices, labels, and what became of what was found.
 
-A device that vanishes stays as unavailable with a reason; capacity does not silently fall. Pool
-membership follows from the declared pools and is an interval like every other relation.
+A device that vanishes stays, as missing; capacity does not silently fall. Where nothing changed since the
+last inventory nothing is looked at, so that a whole refresh of thousands of nodes costs what changed.
 """
 
 from __future__ import annotations
@@ -12,22 +12,35 @@ from typing import Any
 import msgspec
 
 from steelyard.control.context import Context
+from steelyard.control.devices import (
+    NOT_FOUND,
+    Changes,
+    Devices,
+    condition_of,
+    outline,
+    parents_first,
+)
+from steelyard.control.failing import note_failing
 from steelyard.control.membership import Membership
+from steelyard.control.registrations import Registrations
 from steelyard.evidence.leaf import Head, LeafDraft
-from steelyard.evidence.usage import MeterDevice
+from steelyard.model.availability import DIVIDED, OFFERED, closed_state
 from steelyard.model.ids import render
 from steelyard.model.resources import Availability, FoundDevice, FoundNode, Provenance, UnavailableReason
 from steelyard.services.ground import FOLLOWED_VERSION
 from steelyard.services.live_records import LiveDevice, LiveNode
+from steelyard.store import inventory as repository
 from steelyard.store import tables as t
 from steelyard.store.unit import NO_HEAD, Unit
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 Json = dict[str, Any]
-State = tuple[LiveDevice, Availability, str | None]
-_GONE = (Availability.UNPLANNED, UnavailableReason.NODE_LOST.value)
-_MISSING = (Availability.UNPLANNED, UnavailableReason.MISSING.value)
-_FENCED = (Availability.UNPLANNED, UnavailableReason.FENCED.value)
+#: What is known of a device's facts: key → value, provenance, source, version of the open one.
+Facts = dict[str, Json]
+_GONE = FoundNode("", {}, (), Availability.UNPLANNED, UnavailableReason.NODE_LOST.value)
+_UNSEEN = (Availability.UNKNOWN, UnavailableReason.CLUSTER_UNREACHABLE)
+MOST_SAID = 200
+BATCH = 250  # nodes in one commit
 
 
 class Inventory:
@@ -36,12 +49,14 @@ class Inventory:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._membership = Membership(context)
-        self._names: dict[tuple[str, str], LiveNode] = {
-            (node.cluster, node.name): node for node in context.state.nodes.values()
-        }
-        self._uids: dict[tuple[str, str], LiveDevice] = {
-            (device.cluster, device.uid): device for device in context.state.devices.values()
-        }
+        self.devices = Devices(context)
+        self._registrations = Registrations(context)
+        self._nodes: dict[str, dict[str, LiveNode]] = {}
+        for node in context.state.nodes.values():
+            self._nodes.setdefault(node.cluster, {})[node.name] = node
+        self._last: dict[tuple[str, str], FoundNode] = {}
+        self._again: set[tuple[str, str]] = set()  # looked at again, though nothing may have changed there
+        self._failing: list[LiveDevice] = []  # held, and found bad in this pass
 
     def pools_changed(self, version: int) -> None:
         """Something was declared, up to `version`: every device is looked at again."""
@@ -56,142 +71,189 @@ class Inventory:
         context.changed = True
 
     def found(self, cluster: str, nodes: tuple[FoundNode, ...]) -> None:
-        """The whole inventory of a cluster as its engine sees it now."""
-        context, now = self._context, self._context.now()
-        unit = context.unit()
-        seen = {node.name for node in nodes}
-        for node in nodes:
-            self._node(unit, cluster, node, now)
-        for (where, name), known in self._names.items():
-            if where == cluster and name not in seen and (known.availability, known.reason) != _GONE:
-                lost: list[State] = [(device, *_GONE) for device in known.devices if device.reason is None]
-                self._changed(unit, known, *_GONE, lost, now)
-        if unit.drafts:
+        """The whole inventory of a cluster as its engine sees it now. One commit for each batch of nodes."""
+        known, last, again = self._nodes.setdefault(cluster, {}), self._last, self._again
+        fresh = [
+            node for node in nodes
+            if last.get((cluster, node.name)) is not node or (cluster, node.name) in again
+        ]  # fmt: skip
+        for start in range(0, len(fresh), BATCH):
+            self._take(cluster, fresh[start : start + BATCH])
+        if len(known) > len(nodes):
+            names = {node.name for node in nodes}
+            gone = [node for name, node in known.items() if name not in names]
+            unit, now = self._context.unit(), self._context.now()
+            for node in gone:
+                self._lost(unit, node, now)
+            self._commit(unit, now)
+
+    def _take(self, cluster: str, nodes: list[FoundNode]) -> None:
+        unit, now = self._context.unit(), self._context.now()
+        known = self._nodes[cluster]
+        facts = self._facts(known[found.name] for found in nodes if found.name in known)
+        for found in nodes:
+            node = known.get(found.name)
+            if node is None:
+                self._register(unit, cluster, found, now)
+            else:
+                self._look(unit, node, found, facts, now)
+            self._last[cluster, found.name] = found
+        self._commit(unit, now)
+
+    def _commit(self, unit: Unit, now: int) -> None:
+        failing, self._failing = self._failing, []
+        note_failing(self._context, unit, failing)
+        if unit.drafts or unit.writes:
             self._bump(unit)
-            context.changed = True
-        context.commit(unit, now)
+            self._context.changed = True
+        self._context.commit(unit, now)
 
-    def take_out(self, unit: Unit, device_ids: Iterable[int], now: int) -> None:
-        """Devices out of service, whatever their engine says of them."""
-        self._serve(unit, device_ids, True, now)
+    def blind(self, unit: Unit, cluster: str, now: int) -> None:
+        """Nothing is known of a cluster any more: what was offered of it is unknown until it is seen."""
+        for key in [key for key in self._last if key[0] == cluster]:
+            del self._last[key]
+        for device in self._context.state.devices.values():
+            if device.cluster == cluster and device.availability is Availability.AVAILABLE:
+                device.place = _UNSEEN
+                self.devices.settle(unit, device, now)
 
-    def bring_back(self, unit: Unit, device_ids: Iterable[int], now: int) -> None:
-        """Devices that were taken out are as available as their node again, until the engine is asked."""
-        self._serve(unit, device_ids, False, now)
-
-    def _serve(self, unit: Unit, device_ids: Iterable[int], out: bool, now: int) -> None:
+    def flagged(self, unit: Unit, object_ids: Iterable[int], now: int) -> None:
+        """Flags of these nodes and devices changed: what they are on is decided anew, with its leaf."""
         state = self._context.state
-        by_node: dict[int, list[State]] = {}
-        for device_id in sorted(device_ids):
-            device = state.devices.get(device_id)
-            if device is None or ((device.availability, device.reason) == _FENCED) == out:
-                continue
-            node = state.nodes[device.node_id]
-            wanted = _FENCED if out else (node.availability, node.reason)
-            by_node.setdefault(node.id, []).append((device, *wanted))
-        for node_id, states in by_node.items():
-            node = state.nodes[node_id]
-            self._changed(unit, node, node.availability, node.reason, states, now)
-        if by_node:
+        touched: dict[int, None] = {}
+        for object_id in object_ids:
+            device = state.devices.get(object_id)
+            node_id = object_id if device is None else device.node_id
+            if node_id in state.nodes:
+                touched[node_id] = None
+        for node_id in touched:
+            node, changes = state.nodes[node_id], Changes()
+            for device in node.devices:
+                self.devices.settle(unit, device, now, changes)
+            if changes.said:
+                self._write(unit, node, changes, now)
+        if touched:
+            self._failing = []  # nothing turned bad by a flag
             self._bump(unit)
             self._context.changed = True
 
     def _bump(self, unit: Unit) -> None:
         unit.upsert(t.counter, ("name",), add=("value",), name="inventory_version", value=1)
 
+    def _facts(self, nodes: Iterable[LiveNode]) -> dict[int, Facts]:
+        """Facts as they are booked, of the devices of nodes that are looked at."""
+        ids = [device.id for node in nodes for device in node.devices]
+        if not ids:
+            return {}
+        found: dict[int, Facts] = {}
+        with self._context.store.read() as view:
+            for row in repository.open_facts(view, ids):
+                known = {name: row[name] for name in ("provenance", "source", "version")}
+                known["value"] = msgspec.json.decode(row["value_json"])
+                found.setdefault(row["device_id"], {})[row["key"]] = known
+        return found
+
     # --- nodes -------------------------------------------------------------------------------------
-    def _node(self, unit: Unit, cluster: str, found: FoundNode, now: int) -> None:
-        known = self._names.get((cluster, found.name))
-        if known is None:
-            self._register(unit, cluster, found, now)
-            return
-        fresh = [device for device in found.devices if (cluster, device.uid) not in self._uids]
-        states = self._states(known, found)
-        seen = (found.availability, found.reason, dict(found.labels))
-        if (known.availability, known.reason, known.labels) == seen and not states and not fresh:
-            return
-        known.labels = dict(found.labels)
-        for device in _parents_first(fresh):
-            self._device(unit, known, device, found, now)
-        self._changed(unit, known, found.availability, found.reason, states, now, fresh)
-        self._membership.assign(unit, known, now)
-
-    def _states(self, known: LiveNode, found: FoundNode) -> list[State]:
-        """Registered devices of the node whose state is another now; what vanished is missing."""
-        states: list[State] = []
-        by_uid = {device.uid: device for device in found.devices}
-        for mine in known.devices:
-            if (mine.availability, mine.reason) == _FENCED:
-                continue  # out of service until what holds it is proven gone, whatever the engine sees
-            device = by_uid.get(mine.uid)
-            state = _effective(found, device) if device is not None else _MISSING
-            if (mine.availability, mine.reason) != state:
-                states.append((mine, *state))
-        return states
-
     def _register(self, unit: Unit, cluster: str, found: FoundNode, now: int) -> None:
         context = self._context
-        facts = [*found.facts.values(), *(fact for d in found.devices for fact in d.facts.values())]
-        simulated = any(fact.provenance is Provenance.SIMULATED for fact in facts)
+        # A real machine may have stand-in cards: what is said of the node itself decides.
+        simulated = any(fact.provenance is Provenance.SIMULATED for fact in found.facts.values())
+        state, own_words = closed_state(found.availability, found.reason)
+        reason = None if state[1] is None else state[1].value
         node = LiveNode(
-            context.store.ids.next(),
-            cluster,
-            found.name,
-            dict(found.labels),
-            found.availability,
-            found.reason,
-            simulated,
-            1,
-            NO_HEAD,
-        )
-        context.state.nodes[node.id] = self._names[cluster, found.name] = node
+            context.store.ids.next(), cluster, found.name, dict(found.labels), state[0], reason, simulated, 1,
+            NO_HEAD, text=found.reason_text or own_words,
+        )  # fmt: skip
+        context.state.nodes[node.id] = self._nodes[cluster][node.name] = node
         carrier = unit.insert(
-            t.node,
-            id=node.id,
-            cluster=cluster,
-            name=node.name,
-            availability=node.availability.value,
-            reason=node.reason,
-            reason_text=found.reason_text,
-            labels_json=_encode(node.labels).decode(),
-            simulated=simulated,
-            version=1,
-        )
-        for device in _parents_first(found.devices):
-            self._device(unit, node, device, found, now)
-        self._leaf(unit, node, carrier, "node.register", [_outline(device) for device in found.devices])
+            t.node, id=node.id, cluster=cluster, name=node.name, availability=node.availability.value,
+            reason=node.reason, reason_text=node.text, labels_json=_encode(node.labels).decode(),
+            simulated=simulated, version=1,
+        )  # fmt: skip
+        self._open_state(unit, node, now)
+        said = self._add(unit, node, found, found.devices, now)
+        self._leaf(unit, node, carrier, "node.register", said)
         self._membership.assign(unit, node, now)
         context.state.touch_node(node.id)
 
-    def _changed(
-        self,
-        unit: Unit,
-        node: LiveNode,
-        availability: Availability,
-        reason: str | None,
-        states: list[State],
-        now: int,
-        fresh: list[FoundDevice] | None = None,
+    def _look(
+        self, unit: Unit, node: LiveNode, found: FoundNode, facts: dict[int, Facts], now: int
     ) -> None:
-        node.availability, node.reason = availability, reason
+        """A node that is known, as it is now."""
+        self._again.discard((node.cluster, node.name))
+        changes = Changes()
+        moved = self._node_state(unit, node, found, now)
+        fresh, dividing = self._children(unit, node, found, changes, now)
+        by_uid = {device.uid: device for device in found.devices}
+        for device in tuple(node.devices):
+            seen = by_uid.get(device.uid)
+            if seen is None:
+                self.devices.place(device, None, node)
+                self.devices.seen(unit, device, NOT_FOUND, now)
+            else:
+                self.devices.place(device, seen, node)
+                if device.id in dividing and device.place == OFFERED:
+                    device.place = DIVIDED
+                self.devices.seen(unit, device, condition_of(seen, device.condition), now)
+                changes.said += self.devices.measures(unit, device, seen)
+                changes.said += self.devices.facts(unit, device, facts.get(device.id, {}), seen.facts, now)
+            self.devices.settle(unit, device, now, changes)
+            if device.condition.holders and device.held:
+                self._again.add((node.cluster, node.name))  # until what is held there is given back
+        changes.said += self._add(unit, node, found, fresh, now)
+        if moved or changes.said:
+            self._write(unit, node, changes, now)
+            self._membership.assign(unit, node, now)
+
+    def _lost(self, unit: Unit, node: LiveNode, now: int) -> None:
+        """A node that its cluster does not tell of any more: what was on it is kept."""
+        self._last.pop((node.cluster, node.name), None)
+        changes = Changes()
+        moved = self._node_state(unit, node, _GONE, now, labels=node.labels)
+        for device in node.devices:
+            self.devices.place(device, None, node)
+            self.devices.settle(unit, device, now, changes)
+        if moved or changes.said:
+            self._write(unit, node, changes, now)
+
+    def _node_state(
+        self, unit: Unit, node: LiveNode, found: FoundNode, now: int, labels: dict[str, str] | None = None
+    ) -> bool:
+        """State and labels of a node: an interval that is closed when they change."""
+        state, own_words = closed_state(found.availability, found.reason)
+        reason = None if state[1] is None else state[1].value
+        text = found.reason_text or own_words
+        wanted = (state[0], reason, text, dict(found.labels) if labels is None else labels)
+        if (node.availability, node.reason, node.text, node.labels) == wanted:
+            return False
+        node.availability, node.reason, node.text, node.labels = wanted
+        where = {"node_id": node.id, "version": node.state_version}
+        unit.update(t.node_state, where, null=("valid_to",), valid_to=now)
+        self._open_state(unit, node, now)
+        return True
+
+    def _open_state(self, unit: Unit, node: LiveNode, now: int) -> None:
+        node.state_version = now  # instants grow strictly
+        unit.insert(
+            t.node_state, node_id=node.id, availability=node.availability.value, reason=node.reason,
+            reason_text=node.text, labels_json=_encode(node.labels).decode(), set_by=node.cluster,
+            valid_from=now, valid_to=None, version=now,
+        )  # fmt: skip
+
+    def _write(self, unit: Unit, node: LiveNode, changes: Changes, now: int) -> None:
         carrier = unit.update(
             t.node,
             {"id": node.id, "version": node.version},
-            availability=availability.value,
-            reason=reason,
+            availability=node.availability.value,
+            reason=node.reason,
+            reason_text=node.text,
             labels_json=_encode(node.labels).decode(),
             version=node.version + 1,
         )
         node.version += 1
-        changes = []
-        for device, to, why in states:
-            changes.append(
-                {"uid": device.uid, "from": device.availability.value, "to": to.value, "reason": why}
-            )
-            self._availability(unit, device, to, why, now)
-        added = [_outline(device) for device in fresh or ()]
-        self._leaf(unit, node, carrier, "node.change", changes + added)
+        self._leaf(unit, node, carrier, "node.change", changes.said)
         self._context.state.touch_node(node.id)
+        self._failing += changes.failing
 
     def _leaf(self, unit: Unit, node: LiveNode, carrier: Json, action: str, changes: list[Json]) -> None:
         draft = LeafDraft(
@@ -206,7 +268,8 @@ class Inventory:
                 "name": node.name,
                 "availability": node.availability.value,
                 "labels": node.labels,
-                "changes": changes[:200],
+                "changes": changes[:MOST_SAID],
+                "changed": len(changes),
                 "simulated": node.simulated,
             },
         )
@@ -216,106 +279,60 @@ class Inventory:
 
         unit.leaf(draft, carrier, node.head, keep)
 
-    # --- devices -----------------------------------------------------------------------------------
-    def _device(self, unit: Unit, node: LiveNode, found: FoundDevice, where: FoundNode, now: int) -> None:
-        context = self._context
-        parent = self._uids.get((node.cluster, found.parent_uid or ""))
-        if parent is not None and not parent.has_children:
-            parent.has_children = True
-            unit.update(t.device, {"id": parent.id}, has_children=True)
-            if parent.held == 0 and parent.id in context.meter:
-                context.meter.retire(parent.id, now)  # its children are metered instead
-        parted = any(other.parent_uid == found.uid for other in where.devices)
-        availability, reason = _effective(where, found)
-        simulated = any(fact.provenance == "simulated" for fact in found.facts.values()) or node.simulated
-        device = LiveDevice(
-            context.store.ids.next(),
-            node.id,
-            node.cluster,
-            found.uid,
-            found.device_class,
-            found.family,
-            found.model,
-            found.capacity,
-            found.memory,
-            availability,
-            reason,
-            simulated,
-            parted,
-            1,
-            None,
-            None,
-            found.parent_uid,
-        )
-        node.devices.append(device)
-        context.state.devices[device.id] = self._uids[node.cluster, found.uid] = device
-        unit.insert(
-            t.device,
-            id=device.id,
-            cluster=node.cluster,
-            node_id=node.id,
-            uid=found.uid,
-            device_class=found.device_class.value,
-            family=found.family,
-            model=found.model,
-            capacity=found.capacity,
-            memory=found.memory,
-            parent_id=None if parent is None else parent.id,
-            has_children=parted,
-            availability=availability.value,
-            reason=reason,
-            reason_text=found.reason_text,
-            simulated=simulated,
-            registered_at=now,
-            retired_at=None,
-            version=1,
-        )
-        for key, fact in sorted(found.facts.items()):
-            unit.insert(
-                t.device_fact,
-                device_id=device.id,
-                key=key,
-                value_json=_encode(fact.value).decode(),
-                provenance=fact.provenance.value,
-                source=fact.source,
-                at=fact.at,
-                valid_from=now,
-                valid_to=None,
-                version=1,
-            )
-        if parted:
-            return  # its children are metered instead
-        metered = MeterDevice(device.id, device.cluster, device.device_class, device.simulated)
-        context.meter.register(metered, device.capacity, now, availability=availability.value, reason=reason)
+    # --- devices that come and go ------------------------------------------------------------------
+    def _add(
+        self, unit: Unit, node: LiveNode, found: FoundNode, devices: Iterable[FoundDevice], now: int
+    ) -> list[Json]:
+        """Registers what can be; what can't is kept as refused. What is to be said of both."""
+        parts = {device.parent_uid for device in found.devices if device.parent_uid is not None}
+        said = []
+        for device in parents_first(devices):
+            refused = self._registrations.refused(unit, node, device, self.devices.by_uid, now)
+            if refused is not None:
+                if refused:
+                    said.append(refused)
+                continue
+            registered = self.devices.register(unit, node, device, now, device.uid in parts)
+            said.append(outline(registered))
+        return said
 
-    def _availability(
-        self, unit: Unit, device: LiveDevice, to: Availability, reason: str | None, now: int
-    ) -> None:
-        device.availability, device.reason = to, reason
-        unit.update(t.device, {"id": device.id}, availability=to.value, reason=reason)
-        self._context.state.touch(device.id)
-        if device.id in self._context.meter:
-            self._context.meter.set_availability(device.id, to.value, reason, now)
+    def _children(
+        self, unit: Unit, node: LiveNode, found: FoundNode, changes: Changes, now: int
+    ) -> tuple[list[FoundDevice], set[int]]:
+        """(what is new on a node, devices that are to be divided and are held still).
 
+        Parts of a device whose division changed are retired once nobody holds them; a device is divided once
+        nobody holds it, and whole again once its parts are gone.
+        """
+        fresh = [device for device in found.devices if self._is_new(node, device)]
+        parents = {device.parent_uid for device in found.devices if device.parent_uid is not None}
+        renewed = {device.parent_uid for device in fresh}
+        there = {device.uid for device in found.devices}
+        for device in tuple(node.devices):
+            parent = device.parent_uid
+            if parent not in there or device.uid in there or (parent in parents and parent not in renewed):
+                continue
+            if device.held or device.quarantined:
+                self._again.add((node.cluster, node.name))
+                continue
+            self.devices.retire(unit, device, now)
+            changes.said.append(self._registrations.retired(unit, node, device, "repartitioned", now))
+        dividing: set[int] = set()
+        for device in node.devices:
+            divided = device.uid in parents
+            if device.has_children == divided or device.uid not in there:
+                continue
+            if divided and (device.held or device.quarantined):
+                dividing.add(device.id)
+            elif divided or all(other.parent_uid != device.uid for other in node.devices):
+                self.devices.divide(unit, device, divided)
+        if dividing:
+            self._again.add((node.cluster, node.name))
+            waiting = {self._context.state.devices[number].uid for number in dividing}
+            fresh = [child for child in fresh if child.parent_uid not in waiting]
+        return fresh, dividing
 
-def _effective(node: FoundNode, device: FoundDevice) -> tuple[Availability, str | None]:
-    """A device is no more available than its node."""
-    if node.availability is not Availability.AVAILABLE and device.availability is Availability.AVAILABLE:
-        return node.availability, node.reason
-    return device.availability, device.reason
-
-
-def _parents_first(devices: Iterable[FoundDevice]) -> list[FoundDevice]:
-    return sorted(devices, key=lambda device: device.parent_uid is not None)
-
-
-def _outline(device: FoundDevice) -> Json:
-    return {
-        "uid": device.uid,
-        "class": device.device_class.value,
-        "family": device.family,
-        "model": device.model,
-        "capacity": device.capacity,
-        "availability": device.availability.value,
-        "reason": device.reason,
-    }
+    def _is_new(self, node: LiveNode, found: FoundDevice) -> bool:
+        """Whether it is not registered, or on another node."""
+        known = self.devices.by_uid.get((node.cluster, found.uid))
+        return known is None or known.node_id != node.id

@@ -17,6 +17,9 @@ import structlog
 from steelyard.control.agents import Agent, Seen, drain
 from steelyard.control.arrays import Arrays
 from steelyard.control.context import Context
+from steelyard.control.drain import Drainer
+from steelyard.control.drift import Drifting
+from steelyard.control.flags import Flags
 from steelyard.control.follow import Follower
 from steelyard.control.idle import Idleness
 from steelyard.control.inventory import Inventory
@@ -79,8 +82,11 @@ class Desk:
         self.idleness = Idleness(self.context)
         self.arrays = Arrays(self.context)
         self.inventory = Inventory(self.context)
-        self.releaser = Releaser(self.context, self.inventory)
-        self.sight = Sight(self.context)
+        self.drifting = Drifting(self.context)
+        self.flags = Flags(self.context, self.inventory)
+        self.drainer = Drainer(self.context)
+        self.releaser = Releaser(self.context, self.flags)
+        self.sight = Sight(self.context, self.inventory)
         self.causes = Causes(self.context)
         self.sealer = Sealer(store, seal)
         self.retainer = Retainer(self.context, kept)
@@ -192,6 +198,8 @@ class ControlLoop:
             context.changed = True
         if asked := desk.follower.take_releases():
             desk.releaser.quarantine.asked(asked)
+        desk.flags.follow(desk.follower.take_flags())
+        desk.drifting.follow(desk.follower.take_declared(), desk.follower.take_pools())
         self._engines(desk)
         if self._inline:
             for agent in self.agents.values():
@@ -203,6 +211,8 @@ class ControlLoop:
             self._next_timers = time.monotonic() + TIMERS_EVERY
             desk.reconciler.timers()
             desk.idleness.run()
+            desk.drainer.run()
+            desk.drifting.run()
         more = desk.releaser.run() or more
         desk.arrays.follow(desk.follower.take_groups())
         more = desk.arrays.run() or more
@@ -232,6 +242,7 @@ class ControlLoop:
             desk.reconciler.forget_cluster(seen.cluster)
         elif seen.inventory is not None:
             desk.inventory.found(seen.cluster, seen.inventory)
+            desk.drifting.found(seen.cluster, seen.inventory)
         elif seen.capabilities is not None:
             desk.sight.described(seen.cluster, seen.capabilities)
         elif seen.samples is not None:

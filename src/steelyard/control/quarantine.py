@@ -15,7 +15,7 @@ import msgspec
 
 from steelyard.control.agents import Fence, Forget, Probe
 from steelyard.control.context import Context
-from steelyard.control.inventory import Inventory
+from steelyard.control.flags import Flags
 from steelyard.engines.port import Fenced, ReleaseProbe
 from steelyard.evidence.leaf import Head, LeafDraft
 from steelyard.model.ids import render
@@ -150,9 +150,9 @@ def _leaf(
 class Quarantine:
     """Probes, answers operators, and closes what is proven or answered for."""
 
-    def __init__(self, context: Context, inventory: Inventory) -> None:
+    def __init__(self, context: Context, flags: Flags) -> None:
         self._context = context
-        self._inventory = inventory
+        self._flags = flags
         self._fences: dict[int, dict[str, Fenced]] = {}
         self._adopted = False
 
@@ -284,7 +284,8 @@ class Quarantine:
         devices = self._context.state.devices
         out = [d for d, _ in case.quantities if d in devices and devices[d].device_class in ACCELERATORS]
         unit = self._context.unit()
-        self._inventory.take_out(unit, out, now)
+        who, why = case.asked_by or "control", case.asked_reason or "release-unconfirmed"
+        self._flags.take_out(unit, out, case.attempt_id, who, why, now)
         done = self._done(case)
         shown = [render("device", device) for device in out]
         detail = {**self._who(case), "done": done, "residue": seen["residue"], "out_of_service": shown}
@@ -310,7 +311,8 @@ class Quarantine:
             if device_id in context.meter:
                 context.meter.unquarantine(device_id, holder, now)
         if case.fenced_at is not None:
-            self._inventory.bring_back(unit, self._only_its(case), now)
+            who, why = case.asked_by or "control", case.asked_reason or f"release-{state}"
+            self._flags.bring_back(unit, self._only_its(case), who, why, now)
         probe = "free" if state == "proven" else "occupied" if seen["residue"] else "unknown"
         receipt = {
             "state": state,

@@ -14,7 +14,7 @@ from steelyard.control.agents import Probe, ReadEnd, ReadResult
 from steelyard.control.attempts import isolation_of
 from steelyard.control.context import Context, step
 from steelyard.control.finish import finish, outcome_of
-from steelyard.control.inventory import Inventory
+from steelyard.control.flags import Flags
 from steelyard.control.quarantine import Quarantine
 from steelyard.control.verdict import unread_end
 from steelyard.engines.port import Fenced, ReleaseProbe
@@ -98,9 +98,9 @@ def send_probe(context: Context, attempt: LiveAttempt) -> None:
 class Releaser:
     """Collects probes and confirms, or quarantines."""
 
-    def __init__(self, context: Context, inventory: Inventory) -> None:
+    def __init__(self, context: Context, flags: Flags) -> None:
         self._context = context
-        self.quarantine = Quarantine(context, inventory)
+        self.quarantine = Quarantine(context, flags)
         self._probes: dict[int, dict[str, ReleaseProbe]] = {}
 
     def probed(self, cluster: str, probe: ReleaseProbe) -> None:

@@ -6,9 +6,9 @@ Blind time is never interpolated: what nobody holds of an unreachable cluster is
 from __future__ import annotations
 
 from steelyard.control.context import Context
+from steelyard.control.inventory import Inventory
 from steelyard.engines.port import Capabilities
 from steelyard.evidence.leaf import BLIND_PREFIX, Head, LeafDraft
-from steelyard.model.resources import Availability, UnavailableReason
 from steelyard.model.units import SECOND
 from steelyard.scheduling import ClusterView
 from steelyard.services.inventory import told_isolation
@@ -25,8 +25,9 @@ WRITE_EVERY = 10 * SECOND
 class Sight:
     """Observation state of the clusters."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, inventory: Inventory) -> None:
         self._context = context
+        self._inventory = inventory
         self._heads: dict[str, Head] = {}
         self._versions: dict[str, int] = {}
         self._written: dict[str, int] = {}
@@ -95,7 +96,7 @@ class Sight:
         if not reachable:
             self._blind[cluster] = now
             unit.insert(t.coverage, cluster=cluster, t0=now, t1=None, reason="cluster-unreachable")
-            self._unknown(unit, cluster, now)
+            self._inventory.blind(unit, cluster, now)
         self._written[cluster] = now
         context.commit(unit, now)
         context.changed = True
@@ -122,14 +123,3 @@ class Sight:
             self._heads[cluster] = head
 
         unit.leaf(draft, carrier, self._heads.get(cluster, NO_HEAD), keep)
-
-    def _unknown(self, unit: Unit, cluster: str, now: int) -> None:
-        reason = UnavailableReason.CLUSTER_UNREACHABLE.value
-        for device in self._context.state.devices.values():
-            if device.cluster != cluster or device.availability is not Availability.AVAILABLE:
-                continue
-            device.availability, device.reason = Availability.UNKNOWN, reason
-            unit.update(t.device, {"id": device.id}, availability=Availability.UNKNOWN.value, reason=reason)
-            self._context.state.touch(device.id)
-            if device.id in self._context.meter:
-                self._context.meter.set_availability(device.id, Availability.UNKNOWN.value, reason, now)

@@ -128,6 +128,21 @@ class Meter:
         state.availability, state.reason, state.capacity = availability, reason, size
         state.refresh()
 
+    def capacity(self, device_id: int) -> int:
+        """What there is of a device now."""
+        return self._devices[device_id].capacity
+
+    def occupy(self, device_id: int, quantity: int, now: int) -> None:
+        """So much of it is used by somebody whom no workload owns (0: nothing); it is not offered. What is
+        held goes before: an occupation is measured and may tell of more than is left."""
+        state = self._devices[device_id]
+        if quantity < 0:
+            raise MeterError(f"device {device_id}: {quantity} occupied")
+        if state.occupied != quantity:
+            self._mark(state, now)
+            state.occupied = quantity
+            state.refresh()
+
     def set_pool(self, device_id: int, pool: str | None, now: int) -> None:
         """The device moved to another pool."""
         state = self._devices[device_id]
@@ -235,6 +250,7 @@ class Meter:
             state.idle = (kept["idle"][0], kept["idle"][1])
             state.parts = {(s, reason): (since, quantity) for s, reason, since, quantity in kept["parts"]}
             state.claims, state.quarantined = kept["claims"], kept["quarantined"]
+            state.occupied = kept.get("occupied", 0)
             state.held, state.opened, state.version = row["held"], row["capacity_since"], row["version"]
             state.recorded = state.facts()
             state.refresh()

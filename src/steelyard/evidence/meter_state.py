@@ -23,6 +23,7 @@ UNHELD_STATES = IDLE_CAUSES | {RESERVED} | {a.value for a in Availability if a i
 
 AVAILABLE = Availability.AVAILABLE.value
 _QUARANTINE: Part = (Availability.UNPLANNED.value, UnavailableReason.RELEASE_UNCONFIRMED.value)
+_UNOWNED: Part = (Availability.UNPLANNED.value, UnavailableReason.OCCUPIED_UNOWNED.value)
 _IDLE: Part = (SCHEDULABLE, "")
 _encode = msgspec.json.Encoder().encode
 
@@ -46,8 +47,8 @@ class DeviceState:
 
     __slots__ = (
         "at", "availability", "capacity", "claims", "cluster", "device_class", "dimension", "held", "id",
-        "idle", "opened", "parts", "pending", "plain", "pool", "quarantined", "reason", "recorded",
-        "simulated", "version",
+        "idle", "occupied", "opened", "parts", "pending", "plain", "pool", "quarantined", "reason",
+        "recorded", "simulated", "version",
     )  # fmt: skip
 
     def __init__(self, device: MeterDevice, capacity: int, pool: str | None, now: int) -> None:
@@ -64,6 +65,7 @@ class DeviceState:
         self.idle = _IDLE
         self.claims: dict[str, int] = {}  # holder → what it reserved
         self.quarantined: dict[str, int] = {}  # holder → what it has not provably given back
+        self.occupied = 0  # what somebody uses of it whom no workload owns
         self.at = now  # the instant of the newest change
         self.opened = now  # since when the capacity segment is open
         self.recorded = self.facts()  # what the open capacity segment says
@@ -76,7 +78,8 @@ class DeviceState:
         return self.capacity, self.availability, self.reason, self.pool
 
     def refresh(self) -> None:
-        self.plain = self.availability == AVAILABLE and not self.claims and not self.quarantined
+        offered = self.availability == AVAILABLE
+        self.plain = offered and not self.claims and not self.quarantined and not self.occupied
 
     def wanted(self) -> dict[Part, int]:
         """The unheld quantity by state and reason; sums to capacity − held."""
@@ -90,6 +93,9 @@ class DeviceState:
         if kept_back:
             parts[_QUARANTINE] = kept_back
             free -= kept_back
+        if taken := min(self.occupied, free):
+            parts[_UNOWNED] = taken
+            free -= taken
         for holder, quantity in self.claims.items():
             kept = min(quantity, free)  # the rest of the claim is held by those who have yet to stop
             if kept:
@@ -139,6 +145,7 @@ class DeviceState:
             "parts": [(*part, *value) for part, value in self.parts.items()],
             "claims": self.claims,
             "quarantined": self.quarantined,
+            "occupied": self.occupied,
         }
         return {
             "device_id": self.id,

@@ -16,6 +16,7 @@ from steelyard.model.errors import NotFoundError
 from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Principal, Verb
 from steelyard.model.units import DAY
+from steelyard.services.device_page import show_device
 from steelyard.services.inventory import (
     NOUN,
     PARTS,
@@ -26,7 +27,6 @@ from steelyard.services.inventory import (
     device_view,
     node_view,
     read_live,
-    show_device,
 )
 from steelyard.store import inventory as repository
 from steelyard.store.database import View
@@ -124,7 +124,7 @@ def show_node(store: Store, principal: Principal, node_id: int) -> Json:
 
 
 def show_device_with_holders(store: Store, principal: Principal, name: str) -> Json:
-    """`inventory.show_device` with `former`: who held it of late, the newest first."""
+    """`device_page.show_device` with `former`: who held it of late, the newest first."""
     found = show_device(store, principal, name)
     seen, now = scope(principal, Verb.VIEW, "workload"), store.now()
     with store.read() as view:

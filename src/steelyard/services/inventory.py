@@ -7,19 +7,22 @@ Nothing is clamped: a `free` below zero would be a finding, not a figure to be t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from steelyard.identity.authorise import authorise, scope
-from steelyard.model.errors import InvalidError, NotFoundError
-from steelyard.model.ids import PREFIXES, parse, render
+from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.resources import Availability, EngineKind, UnavailableReason
+from steelyard.services.conditions import process_view, read_condition, sign_view
+from steelyard.services.flags import flag_views
+from steelyard.services.live_records import SOUND, Condition
 from steelyard.store import inventory as repository
 from steelyard.store.database import View
+from steelyard.store.flags import all_standing
 from steelyard.store.scoped import Record
 from steelyard.store.store import Store
 
@@ -27,7 +30,6 @@ Json = dict[str, Any]
 #: An observation older than this says nothing about now (policy's `observation_bound` by default).
 OBSERVATION_BOUND = 60_000_000
 NOUN = "inventory"
-_ID = PREFIXES["device"] + "_"
 PARTS = ("held", "free", "reserved", "unavailable", "unknown")
 
 
@@ -49,13 +51,25 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What is held, kept back and kept for somebody, by device; and the clusters that answer."""
+    """What is held, kept back and kept for somebody, by device, and what is said of it; the clusters that
+    answer. `conditions`: of devices that are not simply healthy with nobody on them; `flags`: by what they
+    stand on."""
 
     holders: dict[int, list[Record]]
     quarantined: dict[int, int]
     reserved: dict[int, int]
     seen: dict[str, int]  # cluster → µs of an observation that still counts
     observed_at: dict[str, int]
+    conditions: Mapping[int, Condition] = field(default_factory=dict)
+    flags: Mapping[int, list[Json]] = field(default_factory=dict)
+
+    def condition(self, device_id: int) -> Condition:
+        """What is said of a device."""
+        return self.conditions.get(device_id, SOUND)
+
+    def flags_on(self, *object_ids: int | None) -> list[Json]:
+        """The flags that stand on any of these."""
+        return [flag for object_id in object_ids for flag in self.flags.get(object_id or 0, ())]
 
     def parts(self, device: Record) -> Parts:
         """The capacity of one device taken apart."""
@@ -69,6 +83,7 @@ class Live:
         if device["availability"] != Availability.AVAILABLE:
             return Parts(held, 0, 0, rest, 0)
         kept_back = self.quarantined.get(device["id"], 0)
+        kept_back += max(0, min(self.condition(device["id"]).occupied, rest - kept_back))
         reserved = max(0, min(self.reserved.get(device["id"], 0), rest - kept_back))
         return Parts(held, rest - kept_back - reserved, reserved, kept_back, 0)
 
@@ -106,31 +121,6 @@ def summary_page(store: Store, principal: Principal) -> Json:
         return summary(view, scope(principal, Verb.VIEW, "workload"), store.now())
 
 
-def show_device(store: Store, principal: Principal, name: str) -> Json:
-    """A device for a principal. `name` is its id, CLUSTER/UID, or its UID where only one cluster has it.
-
-    Raises NotFoundError, InvalidError `device-ambiguous`.
-    """
-    authorise(principal, Verb.VIEW, "device")
-    with store.read() as view:
-        device_id = parse("device", name) if name.startswith(_ID) else _named(view, name)
-        return device_page(view, scope(principal, Verb.VIEW, "workload"), device_id, store.now())
-
-
-def _named(view: View, name: str) -> int:
-    """The id of the device with this UID; a retired one only where no other has it."""
-    cluster, _, rest = name.partition("/")
-    found = repository.devices_named(view, name)
-    found += repository.devices_named(view, rest, cluster) if rest else []
-    there = [row for row in found if row["retired_at"] is None] or found[-1:]
-    if not there:
-        raise NotFoundError("not-found", kind="device", id=name[:80])
-    if len(there) > 1:
-        clusters = ", ".join(sorted(row["cluster"] for row in there))
-        raise InvalidError("device-ambiguous", uid=name[:80], clusters=clusters[:200])
-    return int(there[0]["id"])
-
-
 def read_live(connection: View, scope: Scope, now: int, device_ids: Collection[int] | None = None) -> Live:
     """The state of these devices, or of all."""
     holders: dict[int, list[Record]] = defaultdict(list)
@@ -151,7 +141,18 @@ def read_live(connection: View, scope: Scope, now: int, device_ids: Collection[i
             if row["reachable"] and now - row["as_of"] <= OBSERVATION_BOUND
         },
         {name: row["as_of"] for name, row in observed.items()},
+        {row.device_id: read_condition(row) for row in repository.open_conditions(connection, device_ids)},
+        _flags(connection, device_ids),
     )
+
+
+def _flags(connection: View, device_ids: Collection[int] | None) -> dict[int, list[Json]]:
+    """Flags that stand, by what they stand on: few, whatever was asked for."""
+    found: dict[int, list[Json]] = defaultdict(list)
+    rows = all_standing(connection)
+    for row, shown in zip(rows, flag_views(connection, rows), strict=True):
+        found[row["object_id"]].append(shown)
+    return dict(found)
 
 
 def _reserved(plans: Iterable[str]) -> dict[int, int]:
@@ -208,6 +209,7 @@ def node_view(row: Record, devices: list[Json], pools: list[str], live: Live) ->
         "reason": UnavailableReason.CLUSTER_UNREACHABLE.value if lost else row["reason"],
         "reason_text": row["reason_text"],
         "labels": msgspec.json.decode(row["labels_json"]),
+        "flags": live.flags_on(row["id"]),
         "pools": pools,
         "devices": devices,
         "observed_at": live.observed_at.get(row["cluster"]),
@@ -216,7 +218,7 @@ def node_view(row: Record, devices: list[Json], pools: list[str], live: Live) ->
 
 def device_view(device: Record, live: Live, provenance: str | None) -> Json:
     """A device with its live state."""
-    parts = live.parts(device)
+    parts, condition = live.parts(device), live.condition(device["id"])
     state, reason = _state(device, parts, live)
     return {
         "id": render("device", device["id"]),
@@ -232,7 +234,11 @@ def device_view(device: Record, live: Live, provenance: str | None) -> Json:
         "state": state,
         "reason": reason,
         "reason_text": device["reason_text"],
-        "requestable": parts.free > 0,
+        "health": condition.health.value,
+        "signs": [sign_view(sign) for sign in condition.signs],
+        "flags": live.flags_on(device["id"], device["node_id"], device["parent_id"]),
+        "processes": [process_view(holder) for holder in condition.holders],
+        **_requestable(device, parts, state, reason),
         "pool": device["pool"],
         "flavor": device["flavor"],
         "parent": None if device["parent_id"] is None else render("device", device["parent_id"]),
@@ -251,6 +257,18 @@ def device_view(device: Record, live: Live, provenance: str | None) -> Json:
     }
 
 
+def _requestable(device: Record, parts: Parts, state: str, reason: str | None) -> Json:
+    """Whether it can be asked for now, and if not, why: its reason, who has it, or that no pool has it."""
+    why = None
+    if device["pool"] is None and not device["has_children"]:
+        why = "no-pool"
+    elif reason is not None:
+        why = reason
+    elif parts.free <= 0:
+        why = state if parts.held else "reserved"
+    return {"requestable": why is None, "why_not": why}
+
+
 def _state(device: Record, parts: Parts, live: Live) -> tuple[str, str | None]:
     if device["cluster"] not in live.seen:
         return "unknown", UnavailableReason.CLUSTER_UNREACHABLE.value
@@ -264,6 +282,8 @@ def _state(device: Record, parts: Parts, live: Live) -> tuple[str, str | None]:
         return "available", None
     if parts.held or parts.reserved:
         return "held", None
+    if live.condition(device["id"]).occupied:
+        return "unavailable", UnavailableReason.OCCUPIED_UNOWNED.value
     return "unavailable", UnavailableReason.RELEASE_UNCONFIRMED.value
 
 
@@ -329,37 +349,3 @@ def told_isolation(leaf: bytes | None) -> Json | None:
     detail = msgspec.json.decode(leaf).get("detail") or {}
     found: Json | None = detail.get("isolation")
     return found
-
-
-def device_page(connection: View, scope: Scope, device_id: int, now: int) -> Json:
-    """A device with the history of its facts, its pools and its availability."""
-    device = repository.get_device(connection, device_id)
-    if device is None:
-        raise NotFoundError("not-found", kind="device", id=render("device", device_id))
-    live = read_live(connection, scope, now, [device_id])
-    facts = repository.facts_of(connection, device_id)
-    known = {fact["key"]: fact["provenance"] for fact in facts if fact["valid_to"] is None}
-    return {
-        **device_view(device, live, known.get("model")),
-        "registered_at": device["registered_at"],
-        "retired_at": device["retired_at"],
-        "facts": [
-            {
-                "key": fact["key"],
-                "value": msgspec.json.decode(fact["value_json"]),
-                **{
-                    name: fact[name]
-                    for name in ("provenance", "source", "at", "valid_from", "valid_to", "version")
-                },
-            }
-            for fact in facts
-        ],
-        "pools": [
-            {name: row[name] for name in ("pool", "flavor", "valid_from", "valid_to", "version")}
-            for row in repository.pools_of(connection, device_id)
-        ],
-        "availability_history": [
-            {name: row[name] for name in ("t0", "t1", "availability", "reason", "capacity", "pool")}
-            for row in repository.availability_of(connection, device_id)
-        ],
-    }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 
+from steelyard.model.health import DeviceFlag
 from steelyard.model.lifecycle import HOLDING_PHASES, Phase
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
 from steelyard.model.resources import Availability, DeviceClass
@@ -22,6 +23,7 @@ from steelyard.scheduling import (
     NodeView,
     PartDevice,
     PendingItem,
+    PoolView,
     QuotaTree,
     RunningView,
     ShapeGroup,
@@ -34,6 +36,7 @@ from steelyard.services.live_records import (
     LiveAllocation,
     LiveAttempt,
     LiveDevice,
+    LiveFlag,
     LiveNode,
     LiveRelease,
 )
@@ -51,7 +54,9 @@ class LiveState:
         self._phases: dict[Phase, dict[int, LiveAttempt]] = {phase: {} for phase in Phase}
         self.nodes: dict[int, LiveNode] = {}
         self.devices: dict[int, LiveDevice] = {}
+        self.flags: dict[int, dict[DeviceFlag, LiveFlag]] = {}  # by node or device
         self.clusters: dict[str, ClusterView] = {}
+        self.pools: dict[str, PoolView] = {}
         self.trees: dict[str, QuotaTree] = {}
         self.usage: dict[str, dict[tuple[str, str], int]] = {QUEUE_TREE: {}, ORG_TREE: {}}
         self.holds: dict[int, HoldView] = {}
@@ -165,6 +170,14 @@ class LiveState:
         return charged + [c for hold in self.holds.values() for c in hold.charges]
 
     # --- devices -----------------------------------------------------------------------------------
+    def flags_on(self, *object_ids: int | None) -> dict[DeviceFlag, LiveFlag]:
+        """The flags that stand on a device, its node and its parent; the innermost one of each kind."""
+        found: dict[DeviceFlag, LiveFlag] = {}
+        for object_id in object_ids:
+            for kind, flag in self.flags.get(object_id or 0, {}).items():
+                found.setdefault(kind, flag)
+        return found
+
     def touch(self, device_id: int) -> LiveDevice:
         """A device that is about to change."""
         device = self.devices[device_id]
@@ -195,6 +208,7 @@ class LiveState:
             nodes=dict(self._views),
             flavors=self.flavors(),
             clusters=dict(self.clusters),
+            pools=self.pools,
             trees=self.trees,
             usage={name: dict(usage) for name, usage in self.usage.items()},
             pending=pending,

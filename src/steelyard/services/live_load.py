@@ -13,24 +13,34 @@ from typing import Any
 import msgspec
 
 from steelyard.evidence.leaf import Head
+from steelyard.model.health import DeviceFlag
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import STAGE_TIMES, Outcome, Phase
 from steelyard.model.policy import Policy
-from steelyard.model.resources import Availability, DeviceClass, ShareKind
+from steelyard.model.resources import (
+    ACCELERATORS,
+    Availability,
+    DeviceClass,
+    ShareKind,
+    UnavailableReason,
+)
 from steelyard.model.units import parse_duration
 from steelyard.model.workloads import Shape, WorkloadSpec
 from steelyard.scheduling import ClusterView, HoldView, Snapshot
+from steelyard.services.conditions import place_of, read_condition
 from steelyard.services.live import LiveState, charges_of
 from steelyard.services.live_records import (
     LiveAllocation,
     LiveAttempt,
     LiveDevice,
+    LiveFlag,
     LiveMember,
     LiveNode,
     LiveRelease,
 )
 from steelyard.services.past import as_of
 from steelyard.services.policy import load_policy, quota_trees
+from steelyard.services.pool_rules import load_pools
 from steelyard.services.present import Present
 from steelyard.store import live as rows
 from steelyard.store import releases
@@ -93,6 +103,7 @@ def load_policy_into(state: LiveState, connection: View) -> None:
     """Trees, policy and cluster views, anew."""
     state.policy = load_policy(connection)
     state.trees = dict(quota_trees(connection))
+    state.pools = load_pools(connection)
     state.release_within = _release_within(rows.declared_current(connection, "Cluster"))
     state.clusters = {
         row.cluster: ClusterView(row.cluster, row.as_of, row.reachable)
@@ -107,7 +118,10 @@ def _release_within(clusters: dict[str, str]) -> dict[str, int]:
 
 
 def load_devices_into(state: LiveState, connection: View) -> None:
-    """Nodes and devices with what is held and quarantined of them."""
+    """Nodes and devices with what is held and quarantined of them, their flags and what is said of them."""
+    for row in rows.flags(connection):
+        state.flags.setdefault(row.object_id, {})[DeviceFlag(row.flag)] = live_flag(row)
+    versions = rows.node_versions(connection)
     for row in rows.nodes(connection):
         labels = msgspec.json.decode(row.labels_json, type=dict[str, str])
         state.nodes[row.id] = LiveNode(
@@ -120,6 +134,8 @@ def load_devices_into(state: LiveState, connection: View) -> None:
             row.simulated,
             row.version,
             Head(row.head_n, row.head_seq, bytes(row.head_hash or b"")),
+            text=row.reason_text,
+            state_version=versions.get(row.id, 0),
         )
         state.touch_node(row.id)
     uids: dict[int, str] = {}
@@ -142,6 +158,7 @@ def load_devices_into(state: LiveState, connection: View) -> None:
             row.pool,
             row.flavor,
             uids.get(row.parent_id or 0),
+            text=row.reason_text,
         )
         uids[row.id] = row.uid
         state.devices[row.id] = device
@@ -152,6 +169,33 @@ def load_devices_into(state: LiveState, connection: View) -> None:
         device.share_kind = ShareKind(row.share_kind)
     for row in rows.quarantines(connection):
         state.devices[row.device_id].quarantined += row.quantity
+    for row in rows.conditions(connection):
+        device = state.devices[row.device_id]
+        device.condition, device.condition_version = read_condition(row), row.version
+        reason = UnavailableReason.OCCUPIED_UNOWNED
+        device.unowned = device.reason == reason and device.device_class in ACCELERATORS
+    _place_devices(state)
+
+
+def _place_devices(state: LiveState) -> None:
+    """What the place of each makes of it, told from what is stored."""
+    by_uid = {(device.cluster, device.uid): device.id for device in state.devices.values()}
+    for device in state.devices.values():
+        if device.reason is None:
+            continue
+        parent = by_uid.get((device.cluster, device.parent_uid or ""))
+        flags = state.flags_on(device.id, device.node_id, parent)
+        stored = (device.availability, device.reason)
+        device.place = place_of(stored, device.condition, flags, device.unowned, device.has_children)
+
+
+def live_flag(row: Any) -> LiveFlag:
+    """A row of the flag table as a live record."""
+    return LiveFlag(
+        row.id, row.kind, row.object_id, DeviceFlag(row.flag), row.drain, row.set_by, row.reason,
+        row.valid_from, row.version, Head(row.head_n, row.head_seq, bytes(row.head_hash or b"")),
+        row.attempt_id,
+    )  # fmt: skip
 
 
 def load_members(connection: View) -> dict[int, list[LiveMember]]:
@@ -252,6 +296,10 @@ def live_attempt(row: Any, members: list[LiveMember]) -> LiveAttempt:
     )
 
 
+#: Counters that move with what a submit is judged on.
+_VERSIONS = ("policy_version", "org_version", "inventory_version", "pool_version")
+
+
 class SnapshotSource:
     """Snapshots for use cases. Thread-safe; parts that seldom change are kept by version."""
 
@@ -265,7 +313,7 @@ class SnapshotSource:
     def for_submit(self, connection: View, _now: int) -> Snapshot:
         """Quota trees with their use, and what an empty cluster holds; nothing that runs or waits."""
         counters = rows.counters(connection)
-        key = tuple(counters.get(name, 0) for name in ("policy_version", "org_version", "inventory_version"))
+        key = tuple(counters.get(name, 0) for name in _VERSIONS)
         with self._lock:
             if key != self._key:
                 state = LiveState()

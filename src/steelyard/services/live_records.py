@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from steelyard.engines.port import MemberObservation, ReleaseProbe
 from steelyard.evidence.leaf import Head
+from steelyard.model.availability import OFFERED, State
+from steelyard.model.health import DeviceFlag, DeviceHolder, Health, Sign
 from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.resources import Availability, DeviceClass, ShareKind
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
@@ -182,6 +184,21 @@ class LiveRelease:
     told_at: int = 0  # when the engines were told to fence
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What sources said last of a device, and who was seen on it."""
+
+    health: Health = Health.HEALTHY
+    signs: tuple[Sign, ...] = ()  # worst first
+    holders: tuple[DeviceHolder, ...] = ()
+    occupied: int = 0  # of CPU and memory: what the holders use; an accelerator is occupied whole
+    text: str | None = None  # free text beside the closed reasons
+
+
+#: Nothing speaks against it, and nobody is on it: what a device is of which nothing else is stored.
+SOUND = Condition()
+
+
 @dataclass(slots=True)
 class LiveDevice:
     """A device with what is held of it."""
@@ -206,13 +223,36 @@ class LiveDevice:
     held: int = 0
     quarantined: int = 0
     share_kind: ShareKind = ShareKind.EXCLUSIVE
+    condition: Condition = SOUND
+    condition_version: int = 0  # of its newest row
+    place: State = OFFERED  # what its node or its cluster makes of it
+    unowned: bool = False  # somebody is on it whom no workload owns
+    text: str | None = None  # free text beside the reason
 
     @property
     def free(self) -> int:
         """What may be offered now."""
         if self.availability is not Availability.AVAILABLE or self.has_children or self.flavor is None:
             return 0
-        return self.capacity - self.held - self.quarantined
+        rest = self.capacity - self.held - self.quarantined
+        return rest - min(self.condition.occupied, max(0, rest))  # what is measured may be more than is left
+
+
+@dataclass(slots=True)
+class LiveFlag:
+    """A flag that stands on a node or on a device."""
+
+    id: int
+    kind: str  # node | device
+    object_id: int
+    flag: DeviceFlag
+    drain: str | None  # how what runs there is asked to leave: orderly | at-once; None: it is not
+    set_by: str
+    reason: str
+    since: int
+    version: int
+    head: Head
+    attempt_id: int | None = None  # of the unproven release that set it
 
 
 @dataclass(slots=True)
@@ -229,3 +269,5 @@ class LiveNode:
     version: int
     head: Head
     devices: list[LiveDevice] = field(default_factory=list)
+    text: str | None = None  # free text beside its reason
+    state_version: int = 0  # of its newest row of node_state

@@ -22,7 +22,12 @@ from steelyard.store.leaves import stream_heads
 
 _GROUP = 4096
 #: Kinds whose rows carry their heads, beside the declared ones.
-_ROWS = frozenset({"workload", "refusal", "user", "node", "observation", "release"})
+_ROWS = frozenset(
+    {
+        "workload", "refusal", "user", "node", "observation", "release", "flag", "closing", "admission",
+        "verification",
+    }
+)
 
 
 class _Object(msgspec.Struct):

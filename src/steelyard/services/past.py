@@ -23,18 +23,22 @@ from steelyard.model.resources import Availability, DeviceClass, ShareKind
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
 from steelyard.scheduling import HoldView, PendingItem, RunningView, ShapeGroup, Snapshot, total_usage
 from steelyard.services.basis import Basis, read_basis
-from steelyard.services.derived import COUNTERS, ORG_VERSION, POLICY_VERSION
+from steelyard.services.derived import COUNTERS, ORG_VERSION, POLICY_VERSION, POOL_VERSION
 from steelyard.services.documents import Document, stored_document
 from steelyard.services.live import MAX_HEADS, LiveState, charges_of
-from steelyard.services.live_records import LiveAllocation, LiveDevice, LiveNode
+from steelyard.services.live_records import Condition, LiveAllocation, LiveDevice, LiveNode
 from steelyard.services.policy import policy_of, trees_of
+from steelyard.services.pool_rules import pools_of, with_state
 from steelyard.services.shapes import read_shape, shape_id
 from steelyard.store import past as rows
 from steelyard.store.cycles import get_cycle
 from steelyard.store.database import View
 from steelyard.store.unit import NO_HEAD
 
-_KINDS = frozenset(kind.value for kind, moved in COUNTERS.items() if {ORG_VERSION, POLICY_VERSION} & {*moved})
+_DECIDING = {ORG_VERSION, POLICY_VERSION, POOL_VERSION}
+#: What a device is called may change; its facts tell what it was.
+_FACTS = ("family", "model", "memory")
+_KINDS = frozenset(kind.value for kind, moved in COUNTERS.items() if _DECIDING & {*moved})
 _spec = msgspec.json.Decoder(WorkloadSpec).decode
 #: Leaves by which a workload begins to wait.
 _WAITS = frozenset({"workload.submit", "workload.retry", "workload.requeue", "workload.release"})
@@ -106,6 +110,7 @@ def as_of(view: View, cycle_id: int) -> tuple[Snapshot, Policy, int]:
     _load_devices(state, then)
     state.clusters = dict(then.basis.clusters)
     state.trees = trees_of(documents)
+    state.pools = with_state(pools_of(documents), then.basis.shut, then.basis.verified)
     state.holds = _holds(then)
     found = _workloads(then)
     running = {item.attempt_id: item for item in found if isinstance(item, RunningView)}
@@ -178,14 +183,21 @@ def _load_devices(state: LiveState, then: _Then) -> None:
             state.touch_node(node.id)
     found = rows.devices(then.view, then.at)
     parents = {row.parent_id for row in found}
-    past = rows.availability(then.view, then.at)
+    past, taken = rows.capacity(then.view, then.at), rows.occupied(then.view, then.at)
+    other = rows.replaced_facts(then.view, then.at, _FACTS)
     for row in found:
-        available = Availability(past.get(row.id, row.availability))
+        availability, capacity = past.get(row.id, (row.availability, row.capacity))
+        family, model, memory = (
+            msgspec.json.decode(other[row.id, key]) if (row.id, key) in other else getattr(row, key)
+            for key in _FACTS
+        )
         device = LiveDevice(
-            row.id, row.node_id, row.cluster, row.uid, DeviceClass(row._mapping["class"]), row.family,
-            row.model, row.capacity, row.memory, available, None, row.simulated, row.id in parents, 0,
+            row.id, row.node_id, row.cluster, row.uid, DeviceClass(row._mapping["class"]), family, model,
+            capacity, memory, Availability(availability), None, row.simulated, row.id in parents, 0,
             row.pool, row.flavor,
         )  # fmt: skip
+        if row.id in taken:
+            device.condition = Condition(occupied=taken[row.id])
         state.devices[device.id] = device
         state.nodes[device.node_id].devices.append(device)
     for row in rows.allocations(then.view, then.at):

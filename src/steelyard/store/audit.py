@@ -146,6 +146,10 @@ _ONE_ROW: dict[str, tuple[Table, Column[int] | Column[str], str | None]] = {
     "node": (t.node, t.node.c.id, "node"),
     "observation": (t.observation, t.observation.c.cluster, None),
     "release": (t.unproven_release, t.unproven_release.c.attempt_id, "release"),
+    "flag": (t.flag, t.flag.c.id, "flag"),
+    "closing": (t.pool_closing, t.pool_closing.c.id, "closing"),
+    "admission": (t.resource_admission, t.resource_admission.c.id, "admission"),
+    "verification": (t.verification, t.verification.c.id, "verification"),
 }
 
 

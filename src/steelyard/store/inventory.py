@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Row, Select, select
 
 from steelyard.model.organisation import Scope
 from steelyard.store import tables as t
@@ -120,6 +121,24 @@ def devices_named(connection: Connection, uid: str, cluster: str | None = None) 
     return [record(row) for row in connection.execute(query.order_by(_d.retired_at.is_not(None), _d.id))]
 
 
+def nodes_named(connection: Connection, name: str) -> list[Record]:
+    """Nodes with this name, or whose name with its cluster before it (`CLUSTER/NAME`) it is."""
+    cluster, _, rest = name.partition("/")
+    query = select(t.node).where((_n.name == name) | ((_n.cluster == cluster) & (_n.name == rest)))
+    return [record(row) for row in connection.execute(query.order_by(_n.id))]
+
+
+def places_of_uid(connection: Connection, name: str) -> list[Record]:
+    """Devices that are not retired with this UID, or with this `CLUSTER/UID`, with their node's name."""
+    cluster, _, rest = name.partition("/")
+    query = (
+        select(t.device, _n.name.label("node"))
+        .join(t.node, _n.id == _d.node_id)
+        .where((_d.uid == name) | ((_d.cluster == cluster) & (_d.uid == rest)), _d.retired_at.is_(None))
+    )
+    return [record(row) for row in connection.execute(query.order_by(_d.id))]
+
+
 def provenances(connection: Connection, device_ids: Collection[int], key: str = "model") -> dict[int, str]:
     """device id → how a fact of it is known now."""
     f = t.device_fact.c
@@ -136,6 +155,44 @@ def facts_of(connection: Connection, device_id: int) -> list[Record]:
     """Every fact of a device, past ones too, in order of time."""
     f = t.device_fact.c
     query = select(t.device_fact).where(f.device_id == device_id).order_by(f.key, f.version)
+    return [record(row) for row in connection.execute(query)]
+
+
+def open_facts(connection: Connection, device_ids: Collection[int]) -> list[Record]:
+    """Facts of these devices as they are now: device_id, key, value_json, provenance, source, version."""
+    f = t.device_fact.c
+    columns = (f.device_id, f.key, f.value_json, f.provenance, f.source, f.version)
+    found: list[Record] = []
+    for chunk in chunks(sorted(device_ids)):
+        query = select(*columns).where(f.device_id.in_(chunk), f.valid_to.is_(None))
+        found += [record(row) for row in connection.execute(query)]
+    return found
+
+
+def open_conditions(connection: Connection, device_ids: Collection[int] | None) -> list[Row[Any]]:
+    """What is said now of these devices, or of all, where they are not simply healthy."""
+    c = t.device_condition.c
+    base = select(t.device_condition).where(c.valid_to.is_(None))
+    groups = [None] if device_ids is None else list(chunks(sorted(device_ids)))
+    queries = (base if group is None else base.where(c.device_id.in_(group)) for group in groups)
+    return [row for query in queries for row in connection.execute(query)]
+
+
+def conditions_of(connection: Connection, device_id: int) -> list[Row[Any]]:
+    """All that was ever said of a device, in order of time."""
+    c = t.device_condition.c
+    query = select(t.device_condition).where(c.device_id == device_id).order_by(c.version)
+    return list(connection.execute(query))
+
+
+def registrations(connection: Connection, before: int | None, limit: int | None) -> list[Record]:
+    """What became of devices that were not simply taken in, the newest first."""
+    r = t.registration.c
+    query = select(t.registration).order_by(r.id.desc())
+    if before is not None:
+        query = query.where(r.id < before)
+    if limit is not None:
+        query = query.limit(limit)
     return [record(row) for row in connection.execute(query)]
 
 

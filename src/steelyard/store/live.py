@@ -107,6 +107,27 @@ def devices(connection: Connection) -> Sequence[LiveRow]:
     return connection.execute(query.where(t.device.c.retired_at.is_(None)).order_by(t.device.c.id)).all()
 
 
+def conditions(connection: Connection) -> Sequence[LiveRow]:
+    """What sources say now of devices that are not simply healthy and free of strangers."""
+    return connection.execute(select(t.device_condition).where(t.device_condition.c.valid_to.is_(None))).all()
+
+
+def flags(connection: Connection, ids: Iterable[int] | None = None) -> Sequence[LiveRow]:
+    """Flags that stand now; with `ids` these flags, whether they stand or not."""
+    f = t.flag.c
+    query = select(t.flag).order_by(f.id)
+    if ids is None:
+        return connection.execute(query.where(f.valid_to.is_(None))).all()
+    return connection.execute(query.where(f.id.in_(sorted(ids)))).all()
+
+
+def node_versions(connection: Connection) -> dict[int, int]:
+    """node → the version of what its open state row says."""
+    s = t.node_state.c
+    query = select(s.node_id, s.version).where(s.valid_to.is_(None))
+    return {row.node_id: row.version for row in connection.execute(query)}
+
+
 def meter_rows(connection: Connection) -> list[dict[str, Any]]:
     """The open state of the meter, with what never changes of its device."""
     d = t.device.c

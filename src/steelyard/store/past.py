@@ -65,11 +65,27 @@ def devices(connection: Connection, at: int) -> list[PastRow]:
     return list(connection.execute(query.order_by(d.id)))
 
 
-def availability(connection: Connection, at: int) -> dict[int, str]:
-    """device id → its availability of the time, where it is another period than the one of now."""
+def capacity(connection: Connection, at: int) -> dict[int, tuple[str, int]]:
+    """device id → its availability and capacity of the time, where the period is not that of now."""
     c = t.capacity_segment.c
-    query = select(c.device_id, c.availability).where(c.t0 < at, c.t1 > at)
-    return {row.device_id: row.availability for row in connection.execute(query)}
+    query = select(c.device_id, c.availability, c.capacity).where(c.t0 < at, c.t1 > at)
+    return {row.device_id: (row.availability, row.capacity) for row in connection.execute(query)}
+
+
+def occupied(connection: Connection, at: int) -> dict[int, int]:
+    """device id → what was used of it by somebody whom no workload owned, where anything was."""
+    c = t.device_condition.c
+    query = select(c.device_id, c.occupied).where(_then(c.valid_from, c.valid_to, at), c.occupied > 0)
+    return {row.device_id: row.occupied for row in connection.execute(query)}
+
+
+def replaced_facts(connection: Connection, at: int, keys: Collection[str]) -> dict[tuple[int, str], str]:
+    """(device id, key) → the value (JSON) of the time, of facts that are others now."""
+    f = t.device_fact.c
+    query = select(f.device_id, f.key, f.value_json).where(
+        f.valid_to.is_not(None), f.valid_from < at, f.valid_to > at, f.key.in_(sorted(keys))
+    )
+    return {(row.device_id, row.key): row.value_json for row in connection.execute(query)}
 
 
 def allocations(connection: Connection, at: int) -> list[PastRow]:

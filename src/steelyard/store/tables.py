@@ -12,6 +12,7 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     Index,
     Integer,
@@ -247,6 +248,20 @@ node = Table(
     *_heads(),
     Index("node_name", "cluster", "name", unique=True),
 )
+#: What a node was: its state and its labels, a row for each change. `set_by`: whose engine says it.
+node_state = Table(
+    "node_state",
+    metadata,
+    _int("node_id", False),
+    _str("availability", False),
+    _str("reason"),
+    _text("reason_text"),
+    _text("labels_json", False),
+    _str("set_by", False),
+    *_interval(),
+    PrimaryKeyConstraint("node_id", "version"),
+    Index("node_state_from", "valid_from"),
+)
 device = Table(
     "device",
     metadata,
@@ -269,7 +284,80 @@ device = Table(
     _int("retired_at"),
     _int("version", False),
     *_heads(),
-    Index("device_uid", "cluster", "uid", unique=True),
+    Index(
+        "device_uid",
+        "cluster",
+        "uid",
+        unique=True,
+        sqlite_where=text("retired_at IS NULL"),
+        postgresql_where=text("retired_at IS NULL"),
+    ),
+    CheckConstraint("(availability = 'available') = (reason IS NULL)", name="device_reason"),
+)
+#: What sources said of a device and who was seen on it; no row while it is healthy and nobody was.
+device_condition = Table(
+    "device_condition",
+    metadata,
+    _int("device_id", False),
+    _str("health", False),
+    _text("signs_json", False),
+    _text("holders_json", False),
+    _int("occupied", False),
+    _text("reason_text"),
+    *_interval(),
+    PrimaryKeyConstraint("device_id", "version"),
+    Index(
+        "device_condition_open",
+        "device_id",
+        sqlite_where=text("valid_to IS NULL"),
+        postgresql_where=text("valid_to IS NULL"),
+    ),
+    Index("device_condition_from", "valid_from"),
+    Index("device_condition_to", "valid_to"),
+)
+#: What an operator (or the proof of release) decided about a node or a device: who, when, why, until when.
+flag = Table(
+    "flag",
+    metadata,
+    _id(),
+    _str("kind", False),  # node | device
+    _int("object_id", False),
+    _str("cluster", False),
+    _str("flag", False),
+    _str("drain"),
+    *_interval(),
+    _str("set_by", False),
+    _text("reason", False),
+    _str("lifted_by"),
+    _text("lift_reason"),
+    _int("attempt_id"),
+    *_heads(),
+    Index(
+        "flag_open",
+        "object_id",
+        "flag",
+        unique=True,
+        sqlite_where=text("valid_to IS NULL"),
+        postgresql_where=text("valid_to IS NULL"),
+    ),
+    Index("flag_of", "object_id"),
+    Index("flag_from", "valid_from"),
+)
+#: What became of a device that was found, where it was not simply registered: refused, duplicate, retired.
+registration = Table(
+    "registration",
+    metadata,
+    _id(),
+    _int("at", False),
+    _str("cluster", False),
+    _str("node", False),
+    _str("uid", False),
+    _int("device_id"),
+    _str("outcome", False),
+    _str("reason"),
+    _str("source", False),
+    _str("set_by", False),
+    Index("registration_place", "cluster", "node"),
 )
 device_fact = Table(
     "device_fact",
@@ -282,6 +370,13 @@ device_fact = Table(
     _int("at", False),
     *_interval(),
     PrimaryKeyConstraint("device_id", "key", "version"),
+    Index("device_fact_from", "valid_from"),
+    Index(
+        "device_fact_to",
+        "valid_to",
+        sqlite_where=text("valid_to IS NOT NULL"),
+        postgresql_where=text("valid_to IS NOT NULL"),
+    ),
 )
 pool_member = Table(
     "pool_member",
@@ -291,6 +386,78 @@ pool_member = Table(
     _str("flavor"),
     *_interval(),
     PrimaryKeyConstraint("device_id", "pool", "version"),
+)
+#: When a pool let nothing new in: for what differs from what was declared, or because somebody closed it.
+pool_closing = Table(
+    "pool_closing",
+    metadata,
+    _id(),
+    _str("pool", False),
+    _str("cause", False),  # drift | operator
+    _text("findings_json", False),  # what differs; empty where somebody closed it
+    _int("closed_at", False),
+    _str("closed_by", False),
+    _text("close_reason"),
+    _int("opened_at"),
+    _str("opened_by"),
+    _text("open_reason"),
+    _int("version", False),
+    *_heads(),
+    Index(
+        "pool_closing_open",
+        "pool",
+        "cause",
+        unique=True,
+        sqlite_where=text("opened_at IS NULL"),
+        postgresql_where=text("opened_at IS NULL"),
+    ),
+    Index("pool_closing_of", "pool", "closed_at"),
+)
+#: The way of a new type of resource into the house, step by step.
+resource_admission = Table(
+    "resource_admission",
+    metadata,
+    _id(),
+    Column("class", String, nullable=False, key="device_class"),
+    _str("family", False),
+    _str("model", False),
+    _str("state", False),  # open | admitted
+    _text("steps_json", False),
+    _text("reason"),
+    _int("started_at", False),
+    _str("started_by", False),
+    _int("finished_at"),
+    _str("finished_by"),
+    _int("version", False),
+    *_heads(),
+    Index("resource_admission_type", "family", "model", unique=True),
+)
+#: A real workload that ended well on a model of device: what is verified, by which evidence, until when.
+verification = Table(
+    "verification",
+    metadata,
+    _id(),
+    _str("kind", False),
+    Column("class", String, nullable=False, key="device_class"),
+    _str("family", False),
+    _str("model", False),
+    _str("pool"),
+    _str("flavor"),
+    _text("environment_json", False),
+    _text("software_json", False),
+    _int("admission_id"),
+    _int("workload_id", False),
+    _int("attempt_id", False),
+    _int("leaf_seq", False),
+    _int("issued_at", False),
+    _str("issued_by", False),
+    _int("expires_at", False),
+    _int("ended_at"),
+    _str("ended_by"),
+    _text("end_reason"),
+    _int("version", False),
+    *_heads(),
+    Index("verification_model", "family", "model", "kind"),
 )
 observation = Table(
     "observation",
@@ -400,9 +567,21 @@ workload = Table(
     Index(
         "workload_live",
         "phase",
+        "id",
         sqlite_where=text("phase <> 'finished'"),
         postgresql_where=text("phase <> 'finished'"),
     ),
+)
+Index(
+    "workload_waiting",
+    workload.c.queue,
+    workload.c.priority.desc(),
+    workload.c.submitted_at,
+    workload.c.id,
+    workload.c.project,
+    workload.c.namespace,
+    sqlite_where=text("phase = 'queued'"),
+    postgresql_where=text("phase = 'queued'"),
 )
 workload_group = Table(  # replicas of a service, or tasks of an array: what is wanted of them
     "workload_group",
@@ -532,6 +711,7 @@ allocation = Table(
     _str("quota_basis", False),
     _str("lender"),
     Index("allocation_attempt", "attempt_id"),
+    Index("allocation_device", "device_id", "t0"),
     Index(
         "allocation_open", "device_id", sqlite_where=text("t1 IS NULL"), postgresql_where=text("t1 IS NULL")
     ),

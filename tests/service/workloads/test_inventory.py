@@ -14,7 +14,8 @@ from steelyard.model.errors import InvalidError, NotFoundError
 from steelyard.model.ids import parse, render
 from steelyard.model.organisation import Scope, Verb
 from steelyard.model.units import HOUR, SECOND
-from steelyard.services.inventory import PARTS, device_page, list_nodes, show_device, summary
+from steelyard.services.device_page import device_page, show_device
+from steelyard.services.inventory import PARTS, list_nodes, summary
 from steelyard.services.workloads import Desk, submit
 from steelyard.store import tables as t
 from steelyard.store.unit import Unit
@@ -93,7 +94,7 @@ def test_the_parts_of_a_class_sum_to_its_capacity_in_every_state(desk: Desk, clo
     assert gpu_sums(desk) == {"held": 1250, "free": 1850, "unavailable": 400, "reserved": 500}
     change(desk, fourth, availability="unavailable.unplanned", reason="missing")
     assert gpu_sums(desk) == {"held": 1250, "free": 850, "unavailable": 1400, "reserved": 500}
-    change(desk, second, availability="unknown")
+    change(desk, second, availability="unknown", reason="health-unknown")
     assert gpu_sums(desk) == {"held": 1250, "free": 100, "unavailable": 1400, "reserved": 500, "unknown": 750}
     clock.forward(HOUR)
     assert gpu_sums(desk) == {"held": 1250, "unknown": 2750}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from steelyard.engines.simulated import parse_expect, parse_simulation
-from steelyard.engines.simulated.spec import FaultKind
+from steelyard.engines.simulated.faults import FaultKind
 from steelyard.model.errors import InvalidError
 from steelyard.model.units import MILLISECOND, SECOND
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.engines.port import EngineUnavailable, MemberPhase, Observation, StartState
+from steelyard.model.health import Health
 from steelyard.model.resources import Availability, FoundNode, UnavailableReason
 from steelyard.model.units import MILLISECOND, SECOND
 from tests.support.simulated import EPOCH, STARTED, Bench
@@ -206,14 +207,14 @@ def test_a_device_that_vanishes_is_missing_and_comes_back() -> None:
     bench = Bench({"fault": "device-vanishes", "match": {"device": "sim-0/gpu-1"}, "at": "5s", "for": "5s"})
     user = bench.start({"run": "60s"}, devices=["sim-0/gpu-1"])
     bench.later(6 * SECOND)
-    reasons = {device.uid: device.reason for device in node(bench, "sim-0").devices}
-    assert reasons.pop("sim-0/gpu-1") == UnavailableReason.MISSING
-    assert set(reasons.values()) == {None}
+    reasons = {device.uid: device.health for device in node(bench, "sim-0").devices}
+    assert reasons.pop("sim-0/gpu-1") is Health.MISSING
+    assert set(reasons.values()) == {Health.HEALTHY}
     assert bench.see(user).phase is MemberPhase.RUNNING
     (reply,) = bench.engine.start([bench.attempt(devices=["sim-0/gpu-1"])])
     assert reply.code == "device-missing"
     bench.later(5 * SECOND)
-    assert {device.reason for device in node(bench, "sim-0").devices} == {None}
+    assert {device.health for device in node(bench, "sim-0").devices} == {Health.HEALTHY}
 
 
 def test_a_device_that_vanishes_may_end_who_uses_it() -> None:
@@ -224,7 +225,7 @@ def test_a_device_that_vanishes_may_end_who_uses_it() -> None:
     bench.later(5 * SECOND)
     assert (bench.see(user).phase, bench.see(user).failure) == (MemberPhase.ENDED, "device-lost")
     assert bench.see(other).phase is MemberPhase.RUNNING
-    assert [d.uid for d in node(bench, "sim-0").devices if d.reason] == ["sim-0/gpu-2"]
+    assert [d.uid for d in node(bench, "sim-0").devices if d.health is Health.MISSING] == ["sim-0/gpu-2"]
 
 
 # -- replies ----------------------------------------------------------------------------------------

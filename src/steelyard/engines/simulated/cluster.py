@@ -13,6 +13,7 @@ from steelyard.engines.port import AttemptStart, MemberStart, Signal
 from steelyard.engines.simulated import logs
 from steelyard.engines.simulated.archive import Archive
 from steelyard.engines.simulated.behaviour import Behaviour, parse_expect
+from steelyard.engines.simulated.faults import STAGE_FAULTS, FaultKind, Suffering
 from steelyard.engines.simulated.feed import Feed
 from steelyard.engines.simulated.inventory import Layout, seen_now
 from steelyard.engines.simulated.life import Life
@@ -33,13 +34,7 @@ from steelyard.engines.simulated.records import (
     Started,
     Stopped,
 )
-from steelyard.engines.simulated.spec import (
-    STAGE_FAULTS,
-    FaultKind,
-    SimulationSpec,
-    Suffering,
-    parse_simulation,
-)
+from steelyard.engines.simulated.spec import SimulationSpec, parse_simulation
 from steelyard.engines.simulated.suffer import Outage, Sufferings
 from steelyard.engines.simulated.timeline import Due, Timeline
 from steelyard.engines.simulated.world import Presence, Refusal, World
@@ -116,6 +111,8 @@ class SimulatedCluster:
                         lost=world.is_lost(name),
                         gone=world.is_gone(name),
                         missing=world.missing_of(name),
+                        signs=world.signs_of,
+                        strangers=world.strangers_on,
                     )
         return tuple(found[name] for name in world.layout.nodes)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from steelyard.engines.simulated.spec import DeviceGroup, NodeGroup, SimulationSpec
+from steelyard.model.health import DeviceHolder, Health, Sign, SignCode, SignSource
 from steelyard.model.resources import (
     Availability,
     DeviceClass,
@@ -20,6 +22,7 @@ SOURCE = "cluster-document"
 CPU_FAMILY = "cpu"
 MEMORY_FAMILY = "memory"
 MODEL = "simulated"
+_WORST = (Health.MISSING, Health.UNHEALTHY, Health.UNKNOWN, Health.DEGRADED, Health.HEALTHY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +52,20 @@ def memory_uid(node: str) -> str:
     return f"{node}/memory"
 
 
-def seen_now(node: FoundNode, *, lost: bool, gone: bool, missing: frozenset[str]) -> FoundNode:
-    """The node as the inventory shows it while it is lost or some of its devices are missing."""
+def seen_now(
+    node: FoundNode,
+    *,
+    lost: bool,
+    gone: bool,
+    missing: frozenset[str],
+    signs: Callable[[str], tuple[Sign, ...]],
+    strangers: Callable[[str], tuple[DeviceHolder, ...]],
+) -> FoundNode:
+    """The node as the inventory shows it: lost, with devices missing, ill, or with somebody on them."""
     if lost:
         text = "the node is gone" if gone else "the node does not answer"
         devices = tuple(
-            _unavailable(device, Availability.UNPLANNED, UnavailableReason.NODE_LOST, text)
+            replace(device, availability=Availability.UNPLANNED, reason=UnavailableReason.NODE_LOST.value)
             for device in node.devices
         )
         return replace(
@@ -64,24 +75,27 @@ def seen_now(node: FoundNode, *, lost: bool, gone: bool, missing: frozenset[str]
             reason=UnavailableReason.NODE_LOST.value,
             reason_text=text,
         )
-    if not missing:
-        return node
-    text = "the device is not there any more"
-    return replace(
-        node,
-        devices=tuple(
-            _unavailable(device, Availability.UNPLANNED, UnavailableReason.MISSING, text)
-            if device.uid in missing or device.parent_uid in missing
-            else device
-            for device in node.devices
-        ),
+    devices = tuple(
+        _missing(device)
+        if device.uid in missing or device.parent_uid in missing
+        else _as_said(device, signs(device.uid), strangers(device.uid))
+        for device in node.devices
     )
+    return node if devices == node.devices else replace(node, devices=devices)
 
 
-def _unavailable(
-    device: FoundDevice, availability: Availability, reason: UnavailableReason, text: str
-) -> FoundDevice:
-    return replace(device, availability=availability, reason=reason.value, reason_text=text)
+def _missing(device: FoundDevice) -> FoundDevice:
+    text = "the device is not there any more"
+    sign = Sign(SignCode.NOT_FOUND, Health.MISSING, SignSource.BUS, text)
+    return replace(device, health=Health.MISSING, signs=(sign,), reason_text=text)
+
+
+def _as_said(device: FoundDevice, signs: tuple[Sign, ...], holders: tuple[DeviceHolder, ...]) -> FoundDevice:
+    if not signs and not holders:
+        return device
+    ordered = tuple(sorted(signs, key=lambda sign: _WORST.index(sign.health)))
+    health = ordered[0].health if ordered else device.health
+    return replace(device, health=health, signs=ordered, holders=holders)
 
 
 def _node(group: NodeGroup, name: str, at: int) -> FoundNode:
@@ -126,4 +140,4 @@ def _device(
     }
     if memory is not None:
         facts["memory"] = Fact(memory, Provenance.SIMULATED, SOURCE, at)
-    return FoundDevice(uid, device_class, capacity, family, model, memory=memory, facts=facts)
+    return FoundDevice(uid, device_class, capacity, family, model, memory=memory, facts=facts, holders=())

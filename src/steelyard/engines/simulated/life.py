@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from steelyard.engines.port import MemberPhase
+from steelyard.engines.simulated.faults import Suffering
 from steelyard.engines.simulated.feed import Feed
 from steelyard.engines.simulated.member import (
     END,
@@ -16,7 +17,7 @@ from steelyard.engines.simulated.member import (
     Member,
     Step,
 )
-from steelyard.engines.simulated.spec import Suffering, Timing
+from steelyard.engines.simulated.spec import Timing
 from steelyard.engines.simulated.timeline import Timeline
 from steelyard.engines.simulated.world import World
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from steelyard.engines.port import MemberObservation, MemberPhase
 from steelyard.engines.simulated.behaviour import Behaviour
+from steelyard.engines.simulated.faults import STAGE_FAULTS, Suffering
 from steelyard.engines.simulated.records import MemberRecord
-from steelyard.engines.simulated.spec import STAGE_FAULTS, Suffering, Timing
+from steelyard.engines.simulated.spec import Timing
 
 STAGES = ("provision", "image", "environment", "launch")
 RUN, READY, LIMIT, END, FREED = "run", "ready", "limit", "end", "freed"

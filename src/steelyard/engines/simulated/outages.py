@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
+from steelyard.engines.simulated.faults import FaultKind, Suffering
 from steelyard.engines.simulated.life import Life
 from steelyard.engines.simulated.member import Ending, Member
-from steelyard.engines.simulated.spec import FaultKind, Suffering
 from steelyard.engines.simulated.suffer import GONE, ON, Outage, Sufferings
 from steelyard.engines.simulated.timeline import Timeline
 from steelyard.engines.simulated.world import World
+from steelyard.model.health import Sign, SignSource
 
 
 class Outages:
@@ -84,6 +85,12 @@ class Outages:
                 self._world.lose_node(target, outage.id)
                 here = self._on_node(target)
                 self._hidden.setdefault(target, []).extend(m for m in here if life.hide(m, at))
+            elif suffering.fault is FaultKind.DEVICE_HEALTH:
+                words = suffering.text or f"the simulated tool reports {suffering.sign.value}"
+                sign = Sign(suffering.sign, suffering.health, SignSource.TOOL, words[:200])
+                self._world.sicken(target, outage.id, sign)
+                if suffering.kills:
+                    self._kill_holders(target, life, at)
             else:
                 self._world.lose_device(target, outage.id)
                 if suffering.kills:
@@ -134,6 +141,7 @@ class Outages:
         for target in outage.targets or ():
             self._world.return_node(target, outage.id)
             self._world.return_device(target, outage.id)
+            self._world.heal(target, outage.id)
             self._changed(target.partition("/")[0])
             if outage.suffering.fault is FaultKind.NODE_LOST and not self._world.is_lost(target):
                 for member in self._hidden.pop(target, ()):

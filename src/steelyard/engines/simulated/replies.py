@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 
 from steelyard.engines.port import EngineUnavailable, Observation
-from steelyard.engines.simulated.spec import FaultKind
+from steelyard.engines.simulated.faults import FaultKind
 from steelyard.engines.simulated.suffer import Sufferings
 
 

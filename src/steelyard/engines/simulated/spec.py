@@ -15,13 +15,10 @@ Strict: an unknown key, a wrong type or a number out of bounds is an InvalidErro
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any
+from dataclasses import dataclass, field
 
+from steelyard.engines.simulated.faults import Suffering, canonical, choice, read_sufferings
 from steelyard.engines.simulated.reader import Reader
 from steelyard.model.errors import InvalidError
 from steelyard.model.resources import ACCELERATORS, DeviceClass
@@ -31,115 +28,6 @@ MAX_NODES = 20_000
 MAX_DEVICES = 200_000
 MAX_SUFFERINGS = 1_000
 MAX_FOREIGN = 1_000
-
-
-class FaultKind(StrEnum):
-    """What a simulated cluster can be told to suffer."""
-
-    START_FAILURE = "start-failure"
-    IMAGE_FAILURE = "image-failure"
-    ENVIRONMENT_FAILURE = "environment-failure"
-    NODE_LOST = "node-lost"
-    STUCK_RELEASE = "stuck-release"
-    DEVICE_VANISHES = "device-vanishes"
-    LATE_REPLY = "late-reply"
-    LOST_REPLY = "lost-reply"
-    DOUBLED = "doubled"
-    REORDERED = "reordered"
-    STALE = "stale"
-    CLUSTER_LOST = "cluster-lost"
-
-
-#: Faults of a member's own way to `running`: the stage at which it ends, and the code it ends with.
-STAGE_FAULTS: dict[FaultKind, tuple[str, str]] = {
-    FaultKind.IMAGE_FAILURE: ("image", "image-not-found"),
-    FaultKind.ENVIRONMENT_FAILURE: ("environment", "environment-mismatch"),
-    FaultKind.START_FAILURE: ("launch", "start-failed"),
-}
-#: Faults for which `for` says how long it lasts once it has struck, where they strike at a member.
-LASTING_FAULTS = frozenset({FaultKind.NODE_LOST, FaultKind.DEVICE_VANISHES, FaultKind.STUCK_RELEASE})
-#: Faults of single replies, which come once unless `count` says more.
-REPLY_FAULTS = frozenset({FaultKind.LOST_REPLY, FaultKind.DOUBLED, FaultKind.REORDERED})
-CALLS = ("start", "stop", "observe")
-
-_MEMBER = frozenset({"name", "role", "node", "attempt"})
-#: fault → (keys of `match`, other keys) that mean something for it.
-_KEYS: dict[FaultKind, tuple[frozenset[str], frozenset[str]]] = {
-    FaultKind.START_FAILURE: (_MEMBER, frozenset({"at", "for", "after", "count", "code", "text"})),
-    FaultKind.IMAGE_FAILURE: (_MEMBER, frozenset({"at", "for", "after", "count", "code", "text"})),
-    FaultKind.ENVIRONMENT_FAILURE: (_MEMBER, frozenset({"at", "for", "after", "count", "code", "text"})),
-    FaultKind.NODE_LOST: (_MEMBER, frozenset({"at", "for", "after", "count", "gone"})),
-    FaultKind.STUCK_RELEASE: (_MEMBER, frozenset({"at", "for", "count"})),
-    FaultKind.DEVICE_VANISHES: (_MEMBER | {"device"}, frozenset({"at", "for", "after", "count", "kills"})),
-    FaultKind.LATE_REPLY: (frozenset(), frozenset({"at", "for", "delay"})),
-    FaultKind.LOST_REPLY: (frozenset({"name"}), frozenset({"at", "for", "count", "calls"})),
-    FaultKind.DOUBLED: (frozenset(), frozenset({"at", "for", "count"})),
-    FaultKind.REORDERED: (frozenset(), frozenset({"at", "for", "count"})),
-    FaultKind.STALE: (frozenset(), frozenset({"at", "for"})),
-    FaultKind.CLUSTER_LOST: (frozenset(), frozenset({"at", "for"})),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """Whom it meets: globs over the workload's name, role, node and device uid, and the attempt's number.
-
-    None matches everything.
-    """
-
-    name: str | None = None
-    role: str | None = None
-    node: str | None = None
-    device: str | None = None
-    attempt: int | None = None
-
-    @property
-    def by_member(self) -> bool:
-        """Whether it speaks of members, so that the fault waits for one of them to run."""
-        return self.name is not None or self.role is not None or self.attempt is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Suffering:
-    """One declared fault. Durations are µs; `key` tells it from the others across restarts.
-
-    at        from when on, counted from the moment the suffering was first applied
-    duration  (`for`) how long; None: until it is taken out of the document
-    after     stage faults: how long into the stage. node-lost and device-vanishes that match members: how
-              long after the first such member runs, where it runs
-    count     how often (members, nodes, devices or replies); None: no bound
-    gone_after (`gone`) node-lost: the node's state says that it is gone, so its members ended (true: at once)
-    kills     device-vanishes: members that use the device end
-    delay     late-reply: how old the observations are
-    """
-
-    key: str
-    fault: FaultKind
-    match: Match
-    at: int
-    duration: int | None
-    after: int | None
-    count: int | None
-    code: str | None
-    text: str | None
-    gone_after: int | None
-    kills: bool
-    delay: int
-    calls: tuple[str, ...]
-
-    @property
-    def by_member(self) -> bool:
-        """Whether it is dealt to members at their start (else it strikes when its time comes)."""
-        return (
-            self.fault in STAGE_FAULTS
-            or self.fault is FaultKind.STUCK_RELEASE
-            or (self.fault in LASTING_FAULTS and self.match.by_member)
-        )
-
-    @property
-    def strikes_by_time(self) -> bool:
-        """Whether it takes nodes or devices away when its time comes."""
-        return self.fault in LASTING_FAULTS and not self.by_member
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +63,15 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class ForeignThing:
-    """Something that is not ours; it occupies `devices` whole."""
+    """Something that is not ours; it occupies `devices` whole, and of its node's cores and memory so much."""
 
     kind: str
     id: str
     node: str
     text: str
     devices: tuple[str, ...]
+    cpu: int = 0  # milli-cores
+    memory: int = 0  # MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +106,9 @@ def parse_simulation(raw: object, path: str = "spec.simulation") -> SimulationSp
     _check_bounds(nodes, reader.at("nodes"))
     timing = _timing(reader.take("timing", {}), reader.at("timing"))
     foreign = tuple(_foreign(entry, where) for entry, where in reader.items("foreign", MAX_FOREIGN))
-    suffer = _sufferings(reader.items("suffer", MAX_SUFFERINGS))
+    suffer = read_sufferings(reader.items("suffer", MAX_SUFFERINGS))
     reader.finish()
-    return SimulationSpec(nodes, timing, foreign, suffer, _canonical(raw))
+    return SimulationSpec(nodes, timing, foreign, suffer, canonical(raw))
 
 
 def _check_bounds(nodes: tuple[NodeGroup, ...], path: str) -> None:
@@ -256,7 +146,7 @@ def _prefix(reader: Reader) -> str:
 
 def _device_group(raw: object, path: str) -> DeviceGroup:
     reader = Reader(raw, path)
-    device_class = _choice(reader, "class", [item.value for item in ACCELERATORS])
+    device_class = choice(reader, "class", [item.value for item in ACCELERATORS])
     parts, part_model, part_memory = 0, None, None
     family, model = reader.text("family", limit=63), reader.text("model", limit=63)
     count = reader.integer("count", 1, low=1, high=1024)
@@ -299,100 +189,8 @@ def _foreign(raw: object, path: str) -> ForeignThing:
         node=reader.text("node"),
         text=reader.text("text", "not ours"),
         devices=tuple(devices),
+        cpu=reader.quantity("cpu", "cpu") if reader.has("cpu") else 0,
+        memory=reader.quantity("memory", "memory") if reader.has("memory") else 0,
     )
     reader.finish()
     return thing
-
-
-def _sufferings(entries: list[tuple[Any, str]]) -> tuple[Suffering, ...]:
-    seen: dict[str, int] = {}
-    found = []
-    for raw, path in entries:
-        suffering = _suffering(raw, path)
-        digest = hashlib.sha256(_canonical(raw).encode()).hexdigest()[:12]
-        seen[digest] = seen.get(digest, 0) + 1
-        found.append(replace(suffering, key=f"{digest}-{seen[digest]}"))
-    return tuple(found)
-
-
-def _suffering(raw: object, path: str) -> Suffering:
-    reader = Reader(raw, path)
-    fault = FaultKind(_choice(reader, "fault", [kind.value for kind in FaultKind]))
-    match_keys, other_keys = _KEYS[fault]
-    match = _match(reader.take("match", {}), reader.at("match"), match_keys)
-    for name in reader.left():
-        if name not in other_keys:
-            reader.refuse(name)
-    after = reader.optional_duration("after")
-    if fault is FaultKind.LATE_REPLY and not reader.has("delay"):
-        raise InvalidError("field-missing", path=reader.at("delay"))
-    if after is not None and fault not in STAGE_FAULTS and not match.by_member:
-        raise InvalidError("field-invalid", path=reader.at("after"), expected="a match of members")
-    suffering = Suffering(
-        key="",
-        fault=fault,
-        match=match,
-        at=reader.duration("at", 0),
-        duration=reader.optional_duration("for"),
-        after=after,
-        count=_count(reader, fault, match),
-        code=reader.optional_text("code", limit=63),
-        text=reader.optional_text("text", limit=1000),
-        gone_after=_gone(reader),
-        kills=reader.flag("kills"),
-        delay=reader.duration("delay", 0),
-        calls=_calls(reader),
-    )
-    reader.finish()
-    return suffering
-
-
-def _match(raw: object, path: str, allowed: frozenset[str]) -> Match:
-    reader = Reader(raw, path)
-    for name in reader.left():
-        if name not in allowed:
-            reader.refuse(name)
-    has_attempt = reader.has("attempt")
-    return Match(
-        name=reader.optional_text("name"),
-        role=reader.optional_text("role"),
-        node=reader.optional_text("node"),
-        device=reader.optional_text("device"),
-        attempt=reader.integer("attempt", None, low=1, high=1_000_000) if has_attempt else None,
-    )
-
-
-def _count(reader: Reader, fault: FaultKind, match: Match) -> int | None:
-    once = fault in REPLY_FAULTS or (
-        fault in (FaultKind.NODE_LOST, FaultKind.DEVICE_VANISHES) and match.by_member
-    )
-    if not reader.has("count"):
-        return 1 if once else None
-    return reader.integer("count", None, low=1, high=10**9)
-
-
-def _gone(reader: Reader) -> int | None:
-    value = reader.take("gone", False)
-    if isinstance(value, bool):
-        return 0 if value else None
-    inner = Reader({"gone": value}, reader.path)
-    return inner.duration("gone", 0)
-
-
-def _calls(reader: Reader) -> tuple[str, ...]:
-    entries = reader.items("calls", len(CALLS))
-    for entry, where in entries:
-        if entry not in CALLS:
-            raise InvalidError("field-invalid", path=where, expected=" | ".join(CALLS))
-    return tuple(str(entry) for entry, _ in entries) or ("start",)
-
-
-def _choice(reader: Reader, key: str, allowed: list[str]) -> str:
-    value = reader.text(key)
-    if value not in allowed:
-        raise InvalidError("field-invalid", path=reader.at(key), expected=" | ".join(allowed))
-    return value
-
-
-def _canonical(raw: object) -> str:
-    return json.dumps(raw, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from steelyard.engines.simulated.spec import LASTING_FAULTS, STAGE_FAULTS, FaultKind, Suffering
+from steelyard.engines.simulated.faults import LASTING_FAULTS, STAGE_FAULTS, FaultKind, Suffering
 
 ON, GONE, OFF = "on", "gone", "off"
 

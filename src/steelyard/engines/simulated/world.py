@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from steelyard.engines.simulated.inventory import Layout, cpu_uid, memory_uid
 from steelyard.engines.simulated.spec import ForeignThing
+from steelyard.model.health import DeviceHolder, Sign
 from steelyard.model.resources import DeviceClass, FoundDevice
 
 Claims = tuple[tuple[str, int], ...]
@@ -49,6 +50,8 @@ class World:
         self._lost: dict[str, set[str]] = {}  # node → sufferings that keep it away
         self._gone: dict[str, set[str]] = {}
         self._missing: dict[str, set[str]] = {}  # device → sufferings that keep it away
+        self._ill: dict[str, dict[str, Sign]] = {}  # device → suffering → what is said of it
+        self._strangers: dict[str, list[DeviceHolder]] = {}  # device → whose it is that is not ours
         self._here: dict[str, Presence] = {}
         self._of_attempt: dict[str, dict[str, Presence]] = {}
         self._of_node: dict[str, dict[str, Presence]] = {}
@@ -65,9 +68,16 @@ class World:
                 self.capacity[device.uid] = device.capacity
                 if device.parent_uid is not None:
                     self._parents.add(device.parent_uid)
-        self._foreign = {
-            uid: self.capacity[uid] for thing in foreign for uid in thing.devices if uid in self.capacity
-        }
+        self._foreign, self._strangers = {}, {}
+        for thing in foreign:
+            for uid in thing.devices:
+                if uid in self.capacity:
+                    self._foreign[uid] = self.capacity[uid]
+                    self._strangers.setdefault(uid, []).append(_holder(thing))
+            for uid, amount in ((cpu_uid(thing.node), thing.cpu), (memory_uid(thing.node), thing.memory)):
+                if amount and uid in self.capacity:
+                    self._foreign[uid] = min(self._foreign.get(uid, 0) + amount, self.capacity[uid])
+                    self._strangers.setdefault(uid, []).append(_holder(thing))
 
     # -- nodes and devices ------------------------------------------------------------------------
 
@@ -99,6 +109,22 @@ class World:
     def return_device(self, uid: str, by: str) -> None:
         """One cause less."""
         self._missing.get(uid, set()).discard(by)
+
+    def sicken(self, uid: str, by: str, sign: Sign) -> None:
+        """The simulated tool says something of the device."""
+        self._ill.setdefault(uid, {})[by] = sign
+
+    def heal(self, uid: str, by: str) -> None:
+        """One thing less is said of it."""
+        self._ill.get(uid, {}).pop(by, None)
+
+    def signs_of(self, uid: str) -> tuple[Sign, ...]:
+        """What is said of the device now."""
+        return tuple(self._ill.get(uid, {}).values())
+
+    def strangers_on(self, uid: str) -> tuple[DeviceHolder, ...]:
+        """Who is on the device and not ours."""
+        return tuple(self._strangers.get(uid, ()))
 
     def missing_of(self, node: str) -> frozenset[str]:
         """Devices of the node that are missing."""
@@ -229,6 +255,11 @@ class World:
             if self.free(device.uid) - used >= quantity and not self.is_missing(device.uid):
                 return device.uid
         raise Refusal("device-busy", f"{node}: {model}")
+
+
+def _holder(thing: ForeignThing) -> DeviceHolder:
+    pid = int(thing.id) if thing.id.isascii() and thing.id.isdigit() and len(thing.id) < 10 else None
+    return DeviceHolder(pid, thing.text[:60], memory=thing.memory or None, cpu=thing.cpu or None)
 
 
 def _fits(device: FoundDevice, device_class: DeviceClass, model: str) -> bool:
