@@ -10,12 +10,13 @@ import pytest
 from sqlalchemy import Connection, event
 
 from steelyard.model.organisation import Scope
-from steelyard.store import inventory, live, overview, usage, workloads
+from steelyard.store import inventory, live, overview, usage, waiting, workloads
 from steelyard.store.database import sqlite_url
 from steelyard.store.store import Store
 from steelyard.store.workloads import WorkloadFilter
 
 ALL, SOME = Scope.system(), Scope(frozenset({"a", "b"}))
+PLACE = {"queue": "main", "priority": 1, "submitted_at": 1, "id": 1}
 Read = Callable[[Connection], object]
 READS: list[tuple[str, Read]] = [
     ("allocation_open", lambda view: inventory.open_allocations(view, ALL)),
@@ -25,6 +26,9 @@ READS: list[tuple[str, Read]] = [
     ("shape_reason_open", live.open_shape_reasons),
     ("workload_live", live.live_workloads),
     ("workload_live", lambda view: workloads.count_live(view, ALL)),
+    ("workload_waiting", lambda view: workloads.count_live(view, ALL)),
+    ("workload_waiting", lambda view: waiting.count_ahead(view, "main", 1, 1, 1)),
+    ("workload_waiting", lambda view: waiting.list_ahead(view, ALL, PLACE)),
     ("workload_live", live.members_of_live),
     ("workload_live", lambda view: overview.live_by_phase(view, ALL)),
     ("workload_live", lambda view: overview.queued_by_shape(view, SOME)),
