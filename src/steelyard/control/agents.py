@@ -22,6 +22,7 @@ from steelyard.engines.port import (
     Engine,
     EngineUnavailable,
     Fenced,
+    Herald,
     Observation,
     ReleaseProbe,
     Sample,
@@ -35,6 +36,7 @@ log = structlog.get_logger(__name__)
 Item = TypeVar("Item")
 
 BUSY_POLL = 0.02  # seconds between observations while something starts, stops or is being released
+TOLD_POLL = 0.1  # the same where the engine tells of ends by itself
 QUIET_POLL = 0.25  # while things only run
 IDLE_POLL = 2.0  # while nothing of ours is there
 INVENTORY_EVERY = 5.0
@@ -99,7 +101,7 @@ Command: TypeAlias = Start | Stop | Fence | ReadEnd | ReadResult | Probe | Forge
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What an agent reports. Exactly one of the parts is set."""
+    """What an agent reports: one of the parts, or an observation with the probes of what is gone by it."""
 
     cluster: str
     observation: Observation | None = None
@@ -135,6 +137,16 @@ class Agent:
         self._failing = False
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._observe_at = 0.0
+        self._news = True  # there may be something to observe at once
+        self._told = isinstance(engine, Herald)
+        if isinstance(engine, Herald):
+            engine.on_news(self._nudge)
+
+    def _nudge(self) -> None:
+        """Wakes the thread for an observation."""
+        self._news = True
+        self._inbox.put(Forget(()))
 
     def send(self, command: Command) -> None:
         """Hand over a command; it is carried out in order."""
@@ -155,9 +167,11 @@ class Agent:
 
     def set_poll(self, busy: bool, quiet: bool) -> None:
         """How often to observe: often while something starts or ends here, seldom while nothing is ours."""
-        poll = BUSY_POLL if busy else QUIET_POLL if quiet else IDLE_POLL
+        often = TOLD_POLL if self._told else BUSY_POLL
+        poll = often if busy else QUIET_POLL if quiet else IDLE_POLL
         if poll < self.poll:
-            self._inbox.put(Forget(()))  # wakes the thread, which then waits for the shorter time
+            self.poll = poll
+            self._nudge()  # it then waits for the shorter time
         self.poll = poll
 
     def look_again(self) -> None:
@@ -180,9 +194,10 @@ class Agent:
 
     def _run(self) -> None:
         while not self._closed:
-            self.step()
+            if self._news or not self._told or self._clock() >= self._observe_at:
+                self.step()
             try:
-                command = self._inbox.get(timeout=self.poll)
+                command = self._inbox.get(timeout=max(0.0, self._observe_at - self._clock()))
             except queue.Empty:
                 continue
             if command is None:
@@ -248,11 +263,13 @@ class Agent:
                 yield attempt_id, None
 
     def _observe(self) -> None:
+        self._news, self._observe_at = False, self._clock() + self.poll
         try:
             if not self._described:
                 self._report(Seen(self.cluster, capabilities=self.engine.capabilities()))
                 self._described = True
             observation = self.engine.observe(self._cursor)
+            probes = self.engine.probe_release(observation.gone) if observation.gone else ()
         except EngineUnavailable as error:
             self._unreachable(error)
             return
@@ -263,7 +280,7 @@ class Agent:
             return
         self._cursor = observation.cursor
         self._failing = False
-        self.mailbox.put(Seen(self.cluster, observation=observation))
+        self.mailbox.put(Seen(self.cluster, observation=observation, probes=probes))
         if observation.members or observation.complete:
             self._wake()
 

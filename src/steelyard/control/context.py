@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from steelyard.control.agents import Agent
+from steelyard.engines.port import ReleaseProbe
 from steelyard.evidence.leaf import ActorRef, Head, LeafDraft, Transition
 from steelyard.evidence.usage import Meter
 from steelyard.model.ids import render
@@ -38,6 +39,7 @@ class Context:
     org_version: int = 0
     own: deque[tuple[int, int]] = field(default_factory=deque)  # ranges of leaves that we wrote
     after_commit: list[Callable[[], None]] = field(default_factory=list)
+    probes: dict[int, dict[str, ReleaseProbe]] = field(default_factory=dict)  # by attempt and cluster
     last_now: int = 0
     restored_at: int = 0  # when the newest restore from a backup was (µs); 0: never
     _charges: dict[tuple[str, str, str], int] = field(default_factory=dict)

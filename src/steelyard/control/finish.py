@@ -8,17 +8,18 @@ import msgspec
 
 from steelyard.control.agents import Forget
 from steelyard.control.context import Context, step
+from steelyard.control.ends import Ended, outcome_of
 from steelyard.control.quarantine import open_release, reasons_of, seen_of
 from steelyard.control.retry import avoided, follow_up
 from steelyard.control.verdict import speaker, verdict_on
 from steelyard.engines.port import ReleaseProbe
+from steelyard.evidence.leaf import Transition
 from steelyard.evidence.usage import AttemptFacts, EndFacts, holding_rows
 from steelyard.model.failures import Verdict
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.resources import ShareKind
 from steelyard.model.units import SECOND
-from steelyard.services.departures import DRAINED
 from steelyard.services.evaluations import record_evaluation
 from steelyard.services.live_records import LiveAllocation, LiveAttempt
 from steelyard.services.verdicts import failure_columns, leaf_view
@@ -29,34 +30,7 @@ from steelyard.store.unit import Unit
 _encode = msgspec.json.Encoder(order="deterministic").encode
 BACKOFF = SECOND  # after the n-th failure of ours: 2ⁿ⁻¹ of it
 MAX_BACKOFF = 3600 * SECOND
-_STOPPED = {
-    "cancelled": Outcome.CANCELLED,
-    "preempted": Outcome.PREEMPTED,
-    DRAINED: Outcome.PREEMPTED,
-    "time-limit": Outcome.TIMED_OUT,
-    "idle": Outcome.RECLAIMED,
-    "member-failed": Outcome.FAILED,
-    "start-timeout": Outcome.FAILED,
-}
-
-
-def outcome_of(attempt: LiveAttempt) -> Outcome:
-    """How an attempt ended, from what its members left and why it was stopped."""
-    seen = [m.seen for m in attempt.members if m.seen is not None]
-    clean = all(s.failure is None and s.exit_code == 0 and s.exit_signal is None for s in seen)
-    if clean and len(seen) == len(attempt.members) and not any(s.stop_requested for s in seen):
-        return Outcome.SUCCEEDED
-    if any(s.timed_out for s in seen):
-        return Outcome.TIMED_OUT
-    if attempt.stop_reason in ("preempted", DRAINED) and attempt.cancel_requested_at is not None:
-        return Outcome.CANCELLED  # it does not come back
-    if attempt.stop_reason in _STOPPED:
-        return _STOPPED[attempt.stop_reason]
-    if any(s.failure in ("node-lost", "lost", "device-lost") for s in seen):
-        return Outcome.LOST
-    if any(s.exit_code is None and s.exit_signal is None and s.failure is None for s in seen):
-        return Outcome.LOST
-    return Outcome.FAILED
+BOOKED = Ended((), {}, {})  # an end that was booked before
 
 
 def finish(
@@ -67,10 +41,12 @@ def finish(
     release: str,
     probes: Mapping[str, ReleaseProbe],
     ledger: list[Row],
+    ended: Ended = BOOKED,
 ) -> None:
     """Close the attempt: allocations, usage segments, receipt, verdict, and what follows it.
 
-    `release`: confirmed, not-observable or quarantined; `ledger`: where the ledger does not agree.
+    `release`: confirmed, not-observable or quarantined; `ledger`: where the ledger does not agree;
+    `ended`: what of its end is not booked yet.
     """
     outcome = attempt.outcome or outcome_of(attempt)
     attempt.times["release_confirmed"] = now
@@ -93,12 +69,14 @@ def finish(
         unit.insert(t.holding_segment, **row)
     context.charge(attempt.charges, -1)
     values: Row = {
+        **ended.values,
         "release_confirmed": now,
         "outcome": outcome.value,
         "verdict_json": None if verdict is None else _encode(verdict).decode(),
         **failure_columns(verdict),
     }
-    detail: Row = {"outcome": outcome.value, "receipt": receipt, "next": follows}
+    detail: Row = {**ended.detail, "outcome": outcome.value, "receipt": receipt, "next": follows}
+    moved = (*ended.transitions, step(Phase.RELEASING, "finished", now, outcome.value))
     if verdict is not None:
         detail["verdict"] = leaf_view(verdict)
     if attempt.spec.evaluation is not None and follows is None:
@@ -108,20 +86,12 @@ def finish(
     if follows is None:
         workload: Row = {"outcome": outcome.value, "finished_at": now}
         carrier = context.move(unit, attempt, Phase.FINISHED, values, workload)
-        moved = (step(Phase.RELEASING, "finished", now, outcome.value),)
-        context.leaf(
-            unit,
-            attempt,
-            carrier,
-            "workload.finish",
-            moved,
-            detail,
-            None if verdict is None else verdict.code,
-        )
+        reason = None if verdict is None else verdict.code
+        context.leaf(unit, attempt, carrier, "workload.finish", moved, detail, reason)
         context.state.remove(attempt.workload_id)
     else:
         avoid = avoided(attempt.avoid, verdict, speaker(attempt))
-        _requeue(context, unit, attempt, now, follows, values, detail, avoid)
+        _requeue(context, unit, attempt, now, follows, values, detail, moved, avoid)
     ended_id = str(receipt["attempt"])
     clusters = sorted(attempt.clusters)
     if not reasons:  # what is in quarantine is still to be looked at
@@ -265,6 +235,7 @@ def _requeue(
     why: str,
     values: Row,
     detail: Row,
+    moved: tuple[Transition, ...],
     avoid: tuple[int, ...],
 ) -> None:
     """The workload goes on with its next attempt; its first submit time stays."""
@@ -332,10 +303,7 @@ def _requeue(
         avoid_json=_encode(avoid).decode() if avoid else None,
         version=1,
     )
-    moved = (
-        step(Phase.RELEASING, "finished", now, str(detail["outcome"])),
-        step(Phase.FINISHED, "queued", now),
-    )
+    moved = (*moved, step(Phase.FINISHED, "queued", now))
     context.leaf(unit, fresh, carrier, "workload.requeue", moved, detail, why)
     context.state.add(fresh)
 

@@ -7,26 +7,24 @@ Else, when the phase's timer is over, the quantity is quarantined with a reason 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from steelyard.control.agents import Probe, ReadEnd, ReadResult
-from steelyard.control.attempts import isolation_of
-from steelyard.control.context import Context, step
-from steelyard.control.finish import finish, outcome_of
+from steelyard.control.context import Context
+from steelyard.control.ends import note_end
+from steelyard.control.finish import finish
 from steelyard.control.flags import Flags
 from steelyard.control.quarantine import Quarantine
 from steelyard.control.verdict import unread_end
 from steelyard.engines.port import Fenced, ReleaseProbe
-from steelyard.evidence.leaf import Transition
 from steelyard.model.errors import InvalidError
 from steelyard.model.ids import parse, render
-from steelyard.model.lifecycle import RULES, Phase
+from steelyard.model.lifecycle import RULES, Phase, check_transition
 from steelyard.model.units import SECOND
 from steelyard.services.evaluations import MAX_RESULT
 from steelyard.services.failure_log import Line
 from steelyard.services.live_records import LiveAttempt
-from steelyard.store import tables as t
 from steelyard.store.statements import Row
 from steelyard.store.unit import Unit
 
@@ -35,48 +33,34 @@ PROBE_SOON, PROBE_AGAIN = 50_000, SECOND // 4
 
 
 def begin_release(context: Context, unit: Unit, attempt: LiveAttempt, now: int, started: int | None) -> None:
-    """Every member ended: book how, and ask the live probe."""
+    """Every member ended: book how, and ask the live probe; where it was asked already and finds nothing,
+    the release is confirmed in the same step."""
     before = attempt.phase
-    placed = attempt.times["placed"] or now
-    transitions: list[Transition] = []
-    if attempt.times.get("started") is None and started is not None and before is Phase.STARTING:
-        attempt.times["started"] = started
-        transitions.append(step(before, "running", started))
-        before = Phase.RUNNING
-    ends = [m.seen.ended_at for m in attempt.members if m.seen is not None and m.seen.ended_at is not None]
-    floor = max(placed, attempt.times.get("started") or 0, attempt.times.get("stopping") or 0)
-    ended = min(max(max(ends, default=now), floor), now)
-    attempt.times["ended"] = ended
-    for member in attempt.members:
-        seen = member.seen
-        if seen is not None:
-            member.phase = "ended"
-            member.started_at, member.ended_at = seen.started_at, seen.ended_at
-            member.exit_code, member.exit_signal, member.failure = (
-                seen.exit_code,
-                seen.exit_signal,
-                seen.failure,
-            )
-            known: dict[str, Any] = {} if seen.limits is None else {"limits": seen.limits}
-            unit.update(
-                t.member,
-                {"id": member.id},
-                phase="ended",
-                started_at=seen.started_at,
-                ended_at=seen.ended_at,
-                exit_code=seen.exit_code,
-                exit_signal=seen.exit_signal,
-                failure=seen.failure,
-                **known,
-            )
-    outcome = attempt.outcome = outcome_of(attempt)
-    transitions.append(step(before, "releasing", ended))
-    values = {"started": attempt.times.get("started"), "ended": ended, "outcome": outcome.value}
-    carrier = context.move(unit, attempt, Phase.RELEASING, values)
-    started_now = isolation_of(attempt) if len(transitions) > 1 else {}
-    detail = {"members": _ends(attempt), **started_now}
-    context.leaf(unit, attempt, carrier, "workload.end", tuple(transitions), detail)
+    ended = note_end(unit, attempt, now, started)
+    state = _known_free(context, attempt)
+    if state is not None:
+        check_transition(before, Phase.RELEASING)
+        context.state.change_phase(attempt, Phase.RELEASING)
+        finish(context, unit, attempt, now, state, context.probes.pop(attempt.attempt_id), [], ended)
+        return
+    context.probes.pop(attempt.attempt_id, None)  # of before the end was known: asked anew
+    carrier = context.move(unit, attempt, Phase.RELEASING, ended.values)
+    context.leaf(unit, attempt, carrier, "workload.end", ended.transitions, ended.detail)
     context.after_commit.append(lambda: send_probe(context, attempt))
+
+
+def _known_free(context: Context, attempt: LiveAttempt) -> str | None:
+    """What a receipt says of an attempt whose probes came with its end; None where more is to be asked."""
+    probes = context.probes.get(attempt.attempt_id, {})
+    if not attempt.clusters <= probes.keys() or any(probe.free is False for probe in probes.values()):
+        return None
+    if attempt.spec.evaluation is not None or unread_end(attempt) is not None:
+        return None  # a result or a log is read first
+    return None if _ledger_differs(context, attempt) else _state_of(probes)
+
+
+def _state_of(probes: Mapping[str, ReleaseProbe]) -> str:
+    return "confirmed" if all(probe.free for probe in probes.values()) else "not-observable"
 
 
 def send_probe(context: Context, attempt: LiveAttempt) -> None:
@@ -101,7 +85,6 @@ class Releaser:
     def __init__(self, context: Context, flags: Flags) -> None:
         self._context = context
         self.quarantine = Quarantine(context, flags)
-        self._probes: dict[int, dict[str, ReleaseProbe]] = {}
 
     def probed(self, cluster: str, probe: ReleaseProbe) -> None:
         """Take in what the live probe of a cluster found."""
@@ -110,7 +93,7 @@ class Releaser:
         except InvalidError:
             return
         if attempt_id in self._context.state.attempts:
-            self._probes.setdefault(attempt_id, {})[cluster] = probe
+            self._context.probes.setdefault(attempt_id, {})[cluster] = probe
         else:
             self.quarantine.probed(cluster, attempt_id, probe)
 
@@ -138,41 +121,29 @@ class Releaser:
         context, now = self._context, self._context.now()
         unit = context.unit()
         done = 0
-        for attempt_id in sorted(self._probes):
+        for attempt_id in sorted(self._context.probes):
             if done >= limit:
                 break
-            probes = self._probes[attempt_id]
+            probes = self._context.probes[attempt_id]
             attempt = context.state.attempts.get(attempt_id)
             if attempt is None or attempt.phase is not Phase.RELEASING:
-                del self._probes[attempt_id]
+                del self._context.probes[attempt_id]
             elif attempt.clusters <= probes.keys():
-                del self._probes[attempt_id]
+                del self._context.probes[attempt_id]
                 done += self._judge(unit, attempt, probes, now)
         self._timers(unit, now)
         context.commit(unit, now)
         self.quarantine.run()
-        return bool(self._probes)
+        return bool(self._context.probes)
 
     def _judge(
         self, unit: Unit, attempt: LiveAttempt, probes: dict[str, ReleaseProbe], now: int
     ) -> int:
-        if any(probe.free is False for probe in probes.values()) or self._ledger_differs(attempt):
+        if any(probe.free is False for probe in probes.values()) or _ledger_differs(self._context, attempt):
             attempt.last_probes = probes
             return 0
-        state = "confirmed" if all(probe.free for probe in probes.values()) else "not-observable"
-        finish(self._context, unit, attempt, now, state, probes, [])
+        finish(self._context, unit, attempt, now, _state_of(probes), probes, [])
         return 1
-
-    def _ledger_differs(self, attempt: LiveAttempt) -> list[Row]:
-        """Devices that are not held as much by allocations as on the meter, or less than by this attempt."""
-        state, meter = self._context.state, self._context.meter
-        return [
-            {"code": "release.ledger-differs", "signal": "ledger", "device": render("device", a.device_id),
-             "metered": meter.held(a.device_id), "allocated": state.devices[a.device_id].held}
-            for member in attempt.members
-            for a in member.allocations
-            if not meter.held(a.device_id) == state.devices[a.device_id].held >= a.quantity
-        ]  # fmt: skip
 
     def _bound(self, attempt: LiveAttempt) -> int:
         """How long its release may take: the longest that its clusters declare, else the phase's timer."""
@@ -181,10 +152,10 @@ class Releaser:
 
     def _timers(self, unit: Unit, now: int) -> None:
         for attempt in self._context.state.in_phase(Phase.RELEASING):
-            if attempt.attempt_id in self._probes:
+            if attempt.attempt_id in self._context.probes:
                 continue
             if now - (attempt.times["ended"] or now) > self._bound(attempt):
-                ledger = self._ledger_differs(attempt)
+                ledger = _ledger_differs(self._context, attempt)
                 finish(self._context, unit, attempt, now, "quarantined", attempt.last_probes, ledger)
             elif now >= _probe_due(attempt, now):
                 send_probe(self._context, attempt)
@@ -196,13 +167,18 @@ class Releaser:
         return max(0, min(due) - now) / SECOND if due else None
 
 
+def _ledger_differs(context: Context, attempt: LiveAttempt) -> list[Row]:
+    """Devices that are not held as much by allocations as on the meter, or less than by this attempt."""
+    state, meter = context.state, context.meter
+    return [
+        {"code": "release.ledger-differs", "signal": "ledger", "device": render("device", a.device_id),
+         "metered": meter.held(a.device_id), "allocated": state.devices[a.device_id].held}
+        for member in attempt.members
+        for a in member.allocations
+        if not meter.held(a.device_id) == state.devices[a.device_id].held >= a.quantity
+    ]  # fmt: skip
+
+
 def _probe_due(attempt: LiveAttempt, now: int) -> int:
     since = now - (attempt.times["ended"] or now)
     return attempt.probe_at + min(max(since // 2, PROBE_SOON), PROBE_AGAIN)
-
-
-def _ends(attempt: LiveAttempt) -> list[Row]:
-    return [
-        {"id": m.text_id, "exit_code": m.exit_code, "exit_signal": m.exit_signal, "failure": m.failure}
-        for m in attempt.members
-    ]

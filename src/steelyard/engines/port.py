@@ -12,10 +12,10 @@ One contract test suite (tests/contract/engines) runs against every engine. Rule
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from steelyard.devices.steps import Step
 from steelyard.model.errors import UnavailableError
@@ -197,6 +197,7 @@ class Observation:
     sequence: int
     members: tuple[MemberObservation, ...]
     foreign: tuple[Foreign, ...] = ()
+    gone: tuple[str, ...] = ()  # attempts that ended and seem to have left nothing: worth a probe at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +277,16 @@ class ExecStream(Protocol):
 
     def close(self) -> None:
         """Let go: what still runs is ended."""
+        ...
+
+
+@runtime_checkable
+class Herald(Protocol):
+    """An engine that can tell when an observation should not wait for the next poll."""
+
+    def on_news(self, tell: Callable[[], None]) -> None:
+        """`tell` is called, from any thread, whenever members may have ended. A call may be lost: polling
+        goes on. Ends with the engine's `close`."""
         ...
 
 
