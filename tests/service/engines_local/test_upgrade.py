@@ -85,7 +85,7 @@ def test_under_a_runner_of_another_version_nothing_new_starts_and_what_runs_is_w
     assert (node.availability, node.reason) == (Availability.UNPLANNED, "runner-protocol")
     able = engine.capabilities()
     assert (able.problem, able.can_exec) == ("runner-protocol", False)
-    assert dict(able.problem_params) == {"theirs": "0", "ours": "1, 2"}
+    assert dict(able.problem_params) == {"theirs": "0", "ours": "1, 2, 3"}
     (check,) = doctor._runner("here", engine)
     assert (check.ok, check.code) == (False, "runner-protocol")
     for lang in LANGUAGES:

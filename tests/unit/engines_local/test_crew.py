@@ -13,7 +13,7 @@ from steelyard.engines.local import crew
 from steelyard.engines.local.crew import Crew, Work
 
 WATCHED = frozenset({signal.SIGUSR1})
-WORK = Work({"attempt": "at_1"}, {"member": "mb_1"}, ("/group",), "rlimit")
+WORK = Work({"attempt": "at_1"}, {"member": "mb_1"})
 
 
 class Hall:

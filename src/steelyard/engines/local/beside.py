@@ -21,7 +21,7 @@ import time
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
-from steelyard.engines.local import cgroups, console, ending, entering, frames, launch, procfs, shim
+from steelyard.engines.local import cgroups, console, ending, entering, forked, frames, launch, procfs
 
 _CHUNK = 32_768
 _ENOUGH = 256 << 10  # bytes waiting in one direction: no more is read until they are gone
@@ -72,8 +72,8 @@ def read_wish(request: dict[str, Any]) -> Wish | None:
 def run(sock: socket.socket, before: bytes, setting: Setting, wish: Wish) -> NoReturn:
     """The whole life of the process that was forked for a command."""
     try:
-        shim.enter(sock.fileno())
-        shim.set_name("steelyard-exec")
+        forked.enter(sock.fileno())
+        forked.set_name("steelyard-exec")
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -83,7 +83,7 @@ def run(sock: socket.socket, before: bytes, setting: Setting, wish: Wish) -> NoR
             os.write(2, f"exec: {wrong!r}\n".encode("utf-8", "backslashreplace"))
     finally:
         _end_all()
-        shim.leave()
+        forked.leave()
 
 
 def _end_all() -> None:

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from steelyard.engines.local import isolation, procfs
-from steelyard.engines.local.files import create_json, read_json, sync_folder
+from steelyard.engines.local.claims import Claims
+from steelyard.engines.local.files import read_json
 from steelyard.engines.local.paths import Layout, is_id
 
 #: Below what the kernel hands out by itself, so that no outgoing connection takes a port in between.
@@ -133,9 +134,11 @@ class Book:
         self.layout = layout
         self._settle = settle
         self.boot = procfs.boot_id()
+        self.claims = Claims(layout, self.boot)
         self.attempts: dict[str, list[Record]] = {}
         self.members: dict[str, Record] = {}
         self.change = 0
+        self.settled = 0  # how many members were seen to have ended, with nothing left of them
         started = time.time_ns() // 1000
         self.life = f"{self.boot[:8]}-{os.getpid()}-{started}"
         self.sequence = started  # grows over the lives of runners, too
@@ -155,7 +158,7 @@ class Book:
     def claim(self, attempt: dict[str, Any]) -> str:
         """Accepts an attempt by its claim on disk: `accepted`, `already`, or the code of a refusal.
 
-        The claim is durable only after `sync_claims`; nothing may be forked before. Raises OSError.
+        The claim lasts only after `claims.sync`; nothing may be forked before. Raises OSError.
         """
         code = problem(attempt)
         if code is not None:
@@ -171,14 +174,10 @@ class Book:
         for member in attempt["members"]:
             member["port"] = self._free_port() if member["port"] else None
         claim = {**attempt, "v": 1, "boot": self.boot, "claimed_at": time.time_ns() // 1000}
-        if not create_json(self.layout.claim(name), claim):
+        if not self.claims.add(claim):
             return "already"
         self.add(claim)
         return "accepted"
-
-    def sync_claims(self) -> None:
-        """Makes all claims last."""
-        sync_folder(self.layout.claims)
 
     def add(self, claim: dict[str, Any]) -> list[Record]:
         """Takes the members of a claim into the book."""
@@ -191,6 +190,7 @@ class Book:
 
     def load(self) -> None:
         """Reads every claim there is. A torn one was never answered: nothing of it was forked."""
+        self.claims.recover()
         for name in sorted(os.listdir(self.layout.claims)):
             if name.endswith(".json"):
                 claim = read_json(os.path.join(self.layout.claims, name))

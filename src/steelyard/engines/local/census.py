@@ -14,9 +14,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from steelyard.engines.local import procfs
 from steelyard.engines.local.paths import Layout
-from steelyard.engines.local.procfs import Process
+from steelyard.engines.local.procfs import Known, Process
 
 _MARKS = re.compile(rb"(?:^|\0)STEELYARD_(ATTEMPT|INSTALL)=([^\0]{1,80})")
 _MOST_ENVIRONMENT = 4 << 20
@@ -77,11 +76,13 @@ def take(
     deep: bool,
     devices: Collection[str] = (),
     inodes: Collection[int] = (),
+    known: Known | None = None,
 ) -> Census:
     """Looks at everybody. `since`: clock ticks at which the oldest of the batch started; None: not known.
     `deep`: the open files of all processes are read. A mark counts on processes of this install only.
+    `known`: what was seen of older processes by the look before.
     """
-    everyone = [process for process in procfs.processes() if process.alive]
+    everyone = [process for process in (known or Known()).processes(since) if process.alive]
     census = Census(everyone, {process.pid: process for process in everyone})
     ours = install.encode()
     prefixes = (layout.work + "/", layout.logs + "/")

@@ -30,6 +30,7 @@ _CONTROLLERS = ("memory", "cpu", "pids")
 _DELEGATED = ("trusted.delegate", "user.delegate")
 _OURS = "steelyard-server"
 _MIB = 1 << 20
+_ROOT = "/sys/fs/cgroup/"
 
 
 def most_pids(cpu: int) -> int:
@@ -65,13 +66,31 @@ def _read(path: str) -> str:
 
 def detect(name: str, root: str = "") -> Hierarchy:
     """Makes the outer group `name` below this process's own, in v2 if that works, else in v1."""
+    own = _own(root)
+    return _detect_v2(own, name, root) or _detect_v1(own, name, root) or NONE
+
+
+def _own(root: str = "") -> dict[str, str]:
+    """Controller (or `v2`) → the path of the group that this process is in."""
     own = {}
     for line in _read(f"{root}/proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         for controller in controllers.split(",") if number != "0" else ["v2"]:
-            own[controller] = path
-    return _detect_v2(own, name, root) or _detect_v1(own, name, root) or NONE
+            own[controller] = path.rstrip("/")
+    return own
+
+
+def homes(folders: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The groups that this process is in, one for each of a member's: where it goes back to after it joined
+    those. None where that is not known."""
+    own, found = _own(), []
+    for folder in folders:
+        controller = folder.removeprefix(_ROOT).partition("/")[0]
+        if not folder.startswith(_ROOT) or (controller not in own and "v2" not in own):
+            return None
+        found.append(_ROOT + controller + own[controller] if controller in own else _ROOT[:-1] + own["v2"])
+    return tuple(found)
 
 
 def _detect_v2(own: dict[str, str], name: str, root: str) -> Hierarchy | None:
@@ -134,15 +153,20 @@ def _detect_v1(own: dict[str, str], name: str, root: str) -> Hierarchy | None:
     return Hierarchy("cgroup-v1", tuple(bases)) if bases and bases[0][0] == "memory" else None
 
 
+def named(hierarchy: Hierarchy, member: str) -> tuple[str, ...]:
+    """A member's groups, there or not."""
+    return tuple(dict.fromkeys(f"{base}/{member}" for _, base in hierarchy.bases))
+
+
 def make(hierarchy: Hierarchy, member: str, cpu: int, memory: int) -> tuple[str, ...]:
     """Makes a member's groups with its limits (milli-cores, MiB). Raises OSError."""
-    folders = dict.fromkeys(f"{base}/{member}" for _, base in hierarchy.bases)
+    folders = named(hierarchy, member)
     for folder in folders:
         os.makedirs(folder, mode=0o755, exist_ok=True)
     for controller, base in hierarchy.bases:
         for file, text in _limits(hierarchy.mode == "cgroup-v2", controller, cpu, memory):
             _write(f"{base}/{member}/{file}", text)
-    return tuple(folders)
+    return folders
 
 
 def _limits(v2: bool, controller: str, cpu: int, memory: int) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ import select
 import socket
 import struct
 import termios
+import time
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -23,6 +24,7 @@ SOCKET = "tty.sock"
 _CHUNK = 32_768
 _RECENT = 16_384  # bytes of the past that whoever attaches is shown
 _ENOUGH = 1 << 20  # bytes that wait for one who does not read: it is let go
+_DRAIN_SECONDS = 2.0
 _MOST = 8  # attached at a time
 
 
@@ -42,6 +44,18 @@ def start(log: int, notes: str, user: int | None) -> tuple[int, int]:
     finally:
         os.close(master)
     return pid, slave
+
+
+def drain(pid: int) -> None:
+    """What stands in the terminal gets into the log: waits for the process to end, but not for long."""
+    until = time.monotonic() + _DRAIN_SECONDS
+    while time.monotonic() < until:
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                return
+        except ChildProcessError:
+            return
+        time.sleep(0.01)
 
 
 def resize(terminal: int, rows: int, columns: int) -> None:

@@ -36,8 +36,6 @@ class Work(NamedTuple):
 
     attempt: dict[str, Any]
     member: dict[str, Any]
-    groups: tuple[str, ...]
-    mode: str
 
 
 class Hand:
@@ -125,4 +123,4 @@ def next_work(channel: socket.socket, watched: Collection[int]) -> tuple[Work, i
     while signal.sigtimedwait(watched, 0) is not None:
         pass
     fields = json.loads(text)
-    return Work(fields["attempt"], fields["member"], tuple(fields["groups"]), fields["mode"]), locks[0]
+    return Work(fields["attempt"], fields["member"]), locks[0]

@@ -21,6 +21,8 @@ Handler = Callable[[dict[str, Any], dict[str, Any]], Any]
 #: (socket, bytes that came after the request). The door lets go of the socket afterwards.
 HandOver = Callable[[socket.socket, bytes], None]
 HAND_OVER = "hand-over"
+#: In the memory of a connection that listens: the count that it was told of last.
+LISTENS = "listens"
 _CREDENTIALS = struct.Struct("3i")
 _CHUNK = 1 << 18
 
@@ -55,6 +57,14 @@ class Door:
         self.connections: set[Connection] = set()
         self._listener = _listen(layout)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    def tell(self, count: int) -> None:
+        """Wakes whoever listens and was told of another count. One that does not read is not told twice."""
+        for connection in self.connections:
+            if connection.memory.get(LISTENS, count) != count and not connection.outgoing:
+                connection.memory[LISTENS] = count
+                connection.outgoing += protocol.encode({})
+                self._watch(connection)
 
     def _accept(self, _mask: int) -> None:
         try:

@@ -14,7 +14,7 @@ from typing import Any
 
 from steelyard.engines.local import cgroups, container, kerneltables, procfs
 from steelyard.engines.local.environment import Failure
-from steelyard.engines.local.files import measure, note_plainly, read_json, remove_tree, write_json
+from steelyard.engines.local.files import measure, note_plainly, read_json, remove_tree, write_once
 from steelyard.engines.local.leftovers import remove_memory
 from steelyard.engines.local.paths import Layout
 
@@ -61,8 +61,9 @@ def exit_note(
     }
 
 
-def insist(act: Callable[[], None]) -> None:
-    """Tries until the disk takes it: a status that is known must not be lost to a full disk.
+def insist(act: Callable[[], None], slow: Callable[[], None] = lambda: None) -> None:
+    """Tries until the disk takes it: a status that is known must not be lost to a full disk. `slow` is called
+    whenever it does not.
 
     A folder that somebody removed is another matter: there is nobody left who would read it.
     """
@@ -72,6 +73,7 @@ def insist(act: Callable[[], None]) -> None:
         except FileNotFoundError:
             return
         except OSError:
+            slow()
             time.sleep(1.0)
         else:
             return
@@ -96,9 +98,11 @@ def kill(pid: int, number: int) -> None:
             _killed.add(pid)
 
 
-def clear(layout: Layout, attempt: str, member: str, groups: tuple[str, ...]) -> None:
+def clear(
+    layout: Layout, attempt: str, member: str, groups: tuple[str, ...], slow: Callable[[], None]
+) -> None:
     """Ends what the program left behind, removes its temporary files, shared memory and groups, and notes how
-    much that was.
+    much that was. `slow` is called before what may take long.
 
     Returns only when no process is left; one that can't be ended keeps the shim, and so the lock, alive.
     What is mounted in the temporary folder stays, with the folder: what is in it may be somebody else's.
@@ -106,6 +110,7 @@ def clear(layout: Layout, attempt: str, member: str, groups: tuple[str, ...]) ->
     container.remove(layout, member)
     wait = 0.02
     while rest := leftovers(groups):
+        slow()
         cgroups.kill(groups)
         for pid in rest:
             kill(pid, signal.SIGKILL)
@@ -163,10 +168,9 @@ def sweep(layout: Layout, attempt: dict[str, Any], member: str, text: str) -> No
         failure = Failure("infrastructure", "supervisor-lost", text)
         stopped = read_json(layout.notes(member, "stop.json")) is not None
         note = exit_note(failure, started, max(now(), started or 0), None, stop_requested=stopped)
-        insist(lambda: write_json(layout.notes(member, "exit.json"), note))
+        insist(lambda: write_once(layout.notes(member, "exit.json"), note))
     hint(layout, member)
-    clear(layout, attempt["attempt"], member, groups)
-    hint(layout, member)
+    clear(layout, attempt["attempt"], member, groups, lambda: None)
 
 
 def marked(attempt: dict[str, Any], member: str, child: dict[str, Any] | None) -> set[int]:

@@ -21,12 +21,14 @@ from steelyard.engines.local import fencing, looking
 from steelyard.engines.local.disk import Floor
 from steelyard.engines.local.engine_isolation import EngineIsolation
 from steelyard.engines.local.files import read_json
+from steelyard.engines.local.herald import Listener
 from steelyard.engines.local.isolation import AUTOMATIC, Wish, not_enforced
 from steelyard.engines.local.keeping import Keeping
 from steelyard.engines.local.link import Link
 from steelyard.engines.local.machine import Machine
 from steelyard.engines.local.member_logs import DEFAULT_MIB, MemberLogs
 from steelyard.engines.local.paths import Layout, is_id
+from steelyard.engines.local.procfs import Known
 from steelyard.engines.local.protocol import WITH_EXEC
 from steelyard.engines.local.stranger import RunnerMismatch, Watcher
 from steelyard.engines.local.stream import LocalStream, open_terminal
@@ -106,6 +108,9 @@ class LocalEngine:
             (reserve_cpu, reserve_memory),
         )  # fmt: skip
         self._mismatch: RunnerMismatch | None = None  # as of the last observation
+        self._listener: Listener | None = None
+        self._known = Known()
+        self._runner_idle = runner_idle_seconds
 
     # ---- what there is
 
@@ -214,15 +219,20 @@ class LocalEngine:
             sequence=seen["sequence"],
             members=tuple(_observation(member, ahead) for member in seen["members"]),
             foreign=foreign,
+            gone=tuple(seen.get("gone", ())),
         )
+
+    def on_news(self, tell: Callable[[], None]) -> None:
+        """See the port."""
+        self._listener = Listener(Link(self._layout, self._install, self._runner_idle), tell)
 
     def forget(self, attempt_ids: Sequence[str]) -> None:
         """Drops the notes. Logs and work folders stay: a work folder keeps its id from being used anew."""
-        self._link.ask("forget", attempts=list(attempt_ids))
+        self._link.tell("forget", attempts=list(attempt_ids))
 
     def probe_release(self, attempt_ids: Sequence[str]) -> tuple[ReleaseProbe, ...]:
         """See the port."""
-        return looking.probe(self._layout, self._install, attempt_ids, self._now())
+        return looking.probe(self._layout, self._install, attempt_ids, self._now(), self._known)
 
     def fence(self, attempt_ids: Sequence[str]) -> tuple[Fenced, ...]:
         """See the port."""
@@ -295,6 +305,8 @@ class LocalEngine:
     def close(self) -> None:
         """See the port."""
         self._machine.close()
+        if self._listener is not None:
+            self._listener.close()
         self._link.close()
 
     def retire(self) -> bool:

@@ -150,6 +150,15 @@ def check(member: dict[str, Any], program: launch.Program) -> Failure | None:
     return _check_modules(modules, member["command"], program) if modules else None
 
 
+def check_hidden(member: dict[str, Any], program: launch.Program, command: list[str]) -> Failure | None:
+    """Whether the program is told to find what its isolation lets it not find."""
+    if program.confinement is None:
+        return None
+    required = [*member["requires"], member.get("venv") or ""]
+    path = enclosure.hidden(program.confinement, program.folder, command, required)
+    return None if path is None else Failure("environment", "path-hidden", path[:200])
+
+
 def check_program(path: str) -> Failure | None:
     """Whether what is found as the program can run here at all: its architecture, and its interpreter."""
     problem = programs.problem(path)

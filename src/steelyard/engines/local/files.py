@@ -24,7 +24,8 @@ def sync_folder(path: str) -> None:
         os.close(fd)
 
 
-def _write_new(path: str, value: dict[str, Any]) -> str:
+def _write_new(path: str, value: dict[str, Any]) -> tuple[str, int]:
+    """A new file beside `path`, and its descriptor; nothing of it is synced."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         fd = os.open(temporary, _CREATE, 0o600)
@@ -35,27 +36,53 @@ def _write_new(path: str, value: dict[str, Any]) -> str:
         data = memoryview(json.dumps(value, separators=(",", ":")).encode("ascii"))
         while data:
             data = data[os.write(fd, data) :]
+    except OSError:
+        os.close(fd)
+        os.unlink(temporary)
+        raise
+    return temporary, fd
+
+
+def write_json(path: str, value: dict[str, Any]) -> None:
+    """Replaces a file: written beside it, fsynced, renamed, the folder fsynced. Raises OSError."""
+    temporary, fd = _write_new(path, value)
+    try:
         os.fsync(fd)
     except OSError:
         os.unlink(temporary)
         raise
     finally:
         os.close(fd)
-    return temporary
-
-
-def write_json(path: str, value: dict[str, Any]) -> None:
-    """Replaces a file: written beside it, fsynced, renamed, the folder fsynced. Raises OSError."""
-    os.rename(_write_new(path, value), path)
+    os.rename(temporary, path)
     sync_folder(os.path.dirname(path))
 
 
-def create_json(path: str, value: dict[str, Any]) -> bool:
-    """Makes a file that was not there, whole from its first instant; False where there is one already.
+def write_once(path: str, value: dict[str, Any]) -> None:
+    """Makes a file that was not there: whole for whoever looks, lasting once this returns. Raises OSError.
 
-    The folder is not synced: that is done once for a batch, by `sync_folder`. Raises OSError.
+    Synced once, after the renaming: the file systems in use commit a new file's name with its content. After
+    a power failure in between it may be torn, which reads as not there.
     """
-    temporary = _write_new(path, value)
+    temporary, fd = _write_new(path, value)
+    try:
+        os.rename(temporary, path)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def replace_json(path: str, value: dict[str, Any]) -> None:
+    """Replaces a file, whole for whoever looks, but not lasting through a power failure. Raises OSError."""
+    temporary, fd = _write_new(path, value)
+    os.close(fd)
+    os.rename(temporary, path)
+
+
+def create_json(path: str, value: dict[str, Any]) -> bool:
+    """Makes a file that was not there, whole from its first instant; False where there is one already. It
+    does not last through a power failure. Raises OSError."""
+    temporary, fd = _write_new(path, value)
+    os.close(fd)
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -199,10 +226,11 @@ def measure(path: str, most: int = 10_000) -> tuple[int, int]:
 
 
 def note_plainly(path: str, value: dict[str, Any]) -> None:
-    """A note that may be lost with the machine: written in place, not synced. Raises OSError."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    """A note that may be lost with the machine: written in place, not synced. One that is there already is
+    written over, which needs no room on a full disk. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, json.dumps(value, separators=(",", ":")).encode("ascii"))
+        os.ftruncate(fd, os.write(fd, json.dumps(value, separators=(",", ":")).encode("ascii")))
     finally:
         os.close(fd)
 

@@ -24,6 +24,7 @@ from steelyard.engines.local import (
     enclosure,
     ending,
     environment,
+    forked,
     hand,
     isolation,
     procfs,
@@ -32,7 +33,7 @@ from steelyard.engines.local import (
 from steelyard.engines.local.ability import Abilities
 from steelyard.engines.local.book import PENDING, RUNNING, STARTING, Book, Record, read_notes
 from steelyard.engines.local.crew import Crew, Work, channel
-from steelyard.engines.local.files import is_real_folder, read_json, remove_tree, write_json
+from steelyard.engines.local.files import is_real_folder, read_json, remove_tree, replace_json, write_json
 from steelyard.engines.local.journal import log
 from steelyard.engines.local.paths import Layout, is_id
 from steelyard.engines.local.readiness import Prober
@@ -130,12 +131,13 @@ class Keeper:
 
     def _refresh(self, record: Record) -> None:
         """Reads a member's notes and books what is new."""
-        before = (record.phase, record.stage)
+        before = (record.phase, record.stage, record.swept)
         read_notes(self.layout, record)
         if record.phase != STARTING:
             self.starting.discard(record.id)
-        if (record.phase, record.stage) != before:
+        if (record.phase, record.stage, record.swept) != before:
             self.book.touch(record)
+            self.book.settled += record.settled
             if record.phase == RUNNING:
                 self.prober.watch(record)
 
@@ -188,7 +190,7 @@ class Keeper:
             os.mkdir(over, 0o700)
             places = {environment.place(member): member["member"] for member in record.attempt["members"]}
             places[enclosure.PROJECT] = record.attempt["project"]
-            write_json(os.path.join(over, "members.json"), places)
+            replace_json(os.path.join(over, "members.json"), places)
         user = enclosure.user_of(record.attempt)
         if user is not None and os.stat(over).st_gid != user:
             os.chown(over, 0, user)
@@ -280,32 +282,22 @@ class Keeper:
         return pid, start
 
     def _work(self, record: Record) -> Work:
-        groups = self._groups(record)
-        attempt = {**record.attempt, "members": [record.member]}
-        return Work(attempt, record.member, groups, self.hierarchy.mode if groups else "rlimit")
-
-    def _groups(self, record: Record) -> tuple[str, ...]:
-        member = record.member
-        try:
-            return cgroups.make(self.hierarchy, record.id, member["cpu"], member["memory"])
-        except OSError as failed:
-            log(f"{record.id}: no control group: {failed}")
-            return ()
+        return Work({**record.attempt, "members": [record.member]}, record.member)
 
     def _be_shim(
         self, record: Record, lock: int, channel: socket.socket, work: Work | None, sweep: str
     ) -> NoReturn:
         """The forked process: one member after another, or one sweep."""
         try:
-            shim.enter(lock, keep=(channel.fileno(),))
+            forked.enter(lock, keep=(channel.fileno(),))
             if work is None:
                 ending.sweep(self.layout, record.attempt, record.id, sweep)
             else:
-                hand.serve(self.layout, channel, work, lock, self.files_limit)
+                hand.serve(self.layout, self.hierarchy, channel, work, lock, self.files_limit)
         except BaseException as wrong:  # nothing may come back into the runner's loop from here
             log(f"{record.id}: the shim failed: {wrong!r}")
         finally:
-            shim.leave()
+            forked.leave()
 
     def _watch(self, record: Record) -> bool:
         """Waits for the end of the shim that is noted; False where there is none of that number any more."""

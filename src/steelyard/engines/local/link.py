@@ -11,6 +11,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from steelyard.engines.local import protocol
@@ -52,6 +54,16 @@ class Link:
                         raise EngineUnavailable("runner-unreachable", text=str(failed)[:200]) from failed
         raise AssertionError("unreachable")
 
+    def tell(self, operation: str, **fields: Any) -> None:
+        """Asks for an operation whose result nobody waits for; whether it was done is not known."""
+        with self._lock:
+            try:
+                self._connect()
+                self._send({"op": operation, **fields})
+            except (OSError, ValueError) as failed:
+                self._disconnect()
+                raise EngineUnavailable("runner-unreachable", text=str(failed)[:200]) from failed
+
     def open_stream(self, operation: str, **fields: Any) -> LocalStream:
         """A connection of its own that the runner hands over to whatever the operation starts. Not sent
         again: what the runner answers is raised as UnavailableError with its code."""
@@ -74,6 +86,30 @@ class Link:
             raise EngineUnavailable("runner-unreachable", text=str(failed)[:200]) from failed
         finally:
             one.close()
+
+    def news(self) -> Iterator[None]:
+        """Yields whenever the runner says that there is something to observe, until it is gone or `close` is
+        called. Ends at once where the runner does not tell such things."""
+        self.ask("running")
+        if int(self.hello["protocol"]) < protocol.WITH_NEWS:
+            return
+        self.ask("listen")
+        sock = self._socket
+        while sock is not None:
+            try:
+                self._line(sock)
+            except TimeoutError:
+                continue
+            except (OSError, ValueError):
+                return
+            yield
+
+    def cut(self) -> None:
+        """Ends a wait for news in another thread."""
+        sock = self._socket
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Lets go of the connection; the runner goes on."""
@@ -149,16 +185,21 @@ class Link:
         sock = self._socket
         if sock is None:
             raise ConnectionError("not connected")
-        self._number += 1
-        sock.sendall(protocol.encode({"id": self._number, **request}))
+        self._send(request)
         while True:
             reply = protocol.decode(self._line(sock))
-            if reply.get("id") == self._number:  # an older one answers a request given up before
+            if reply.get("id") == self._number:  # an older one answers what nobody waited for
                 break
         if not reply["ok"]:
             why, said = str(reply["code"]), str(reply["text"])[:300]
             raise EngineUnavailable("runner-refused", reason=why, text=said)
         return reply["result"]
+
+    def _send(self, request: dict[str, Any]) -> None:
+        if self._socket is None:
+            raise ConnectionError("not connected")
+        self._number += 1
+        self._socket.sendall(protocol.encode({"id": self._number, **request}))
 
     def _line(self, sock: socket.socket) -> bytes:
         while (end := self._received.find(b"\n")) < 0:

@@ -14,6 +14,7 @@ from steelyard.engines.local import procfs
 from steelyard.engines.local.census import Census, take
 from steelyard.engines.local.files import read_json
 from steelyard.engines.local.paths import Layout, is_id
+from steelyard.engines.local.procfs import Known
 from steelyard.engines.local.remains import Found, Notes, Tables, of_member, read_notes
 from steelyard.engines.port import ReleaseProbe, Sample
 
@@ -23,16 +24,18 @@ _CLEARED = ("processes", "files", "bytes", "shared-memory", "shared-bytes")
 
 
 def probe(
-    layout: Layout, install: str, attempt_ids: Sequence[str], now: int
+    layout: Layout, install: str, attempt_ids: Sequence[str], now: int, known: Known | None = None
 ) -> tuple[ReleaseProbe, ...]:
-    """One look for all of them."""
+    """One look for all of them. `known`: kept from look to look."""
     boot = procfs.boot_id()
     notes = {attempt: members_of(layout, attempt, boot) for attempt in attempt_ids}
-    census, tables = look(layout, install, [one for each in notes.values() for one in each])
+    census, tables = look(layout, install, [one for each in notes.values() for one in each], known)
     return tuple(_of_attempt(layout, attempt, notes[attempt], now, census, tables) for attempt in attempt_ids)
 
 
-def look(layout: Layout, install: str, members: Sequence[Notes]) -> tuple[Census, Tables]:
+def look(
+    layout: Layout, install: str, members: Sequence[Notes], known: Known | None = None
+) -> tuple[Census, Tables]:
     """Processes and tables, as far as these members need them. The tables come first: a socket that is
     handed on between the two looks is still held by somebody when the processes are looked at."""
     boxes_of = install if any(one.boxed for one in members) else None
@@ -43,7 +46,10 @@ def look(layout: Layout, install: str, members: Sequence[Notes]) -> tuple[Census
     starts = [one.child[1] for one in members if one.child is not None]
     deep = bool(inodes or devices) or any(_left_something(layout, one) for one in members)
     since = min(starts) if len(starts) == len(members) and starts else None
-    return take(layout, install, since=since, deep=deep, devices=devices, inodes=inodes), tables
+    census = take(
+        layout, install, since=since, deep=deep, devices=devices, inodes=inodes, known=known
+    )  # fmt: skip
+    return census, tables
 
 
 def _left_something(layout: Layout, one: Notes) -> bool:

@@ -94,6 +94,31 @@ def processes() -> list[Process]:
     return [process for pid in numbers if (process := read_process(pid)) is not None]
 
 
+class Known:
+    """Processes as they were read before, so that a look for young ones reads only those.
+
+    The inode number of /proc/PID tells a process from the next one of its number: the kernel makes a new one
+    for each. It comes with the listing, without a call for every process.
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[int, int], Process] = {}
+
+    def processes(self, since: int | None) -> list[Process]:
+        """Every process there is now. One that started before `since` (clock ticks) is as it was when first
+        seen but for its number and start; None: each is read anew."""
+        before, self._read = self._read, {}
+        with os.scandir("/proc") as entries:
+            there = [(int(entry.name), entry.inode()) for entry in entries if entry.name.isdigit()]
+        for key in there:
+            process = before.get(key)
+            if process is None or since is None or process.start >= since:
+                process = read_process(key[0])
+            if process is not None:
+                self._read[key] = process
+        return list(self._read.values())
+
+
 def descendants(root: int, everyone: Iterable[Process]) -> list[Process]:
     """The living children of a process, theirs, and so on; the process itself is not among them."""
     children: dict[int, list[Process]] = {}

@@ -9,7 +9,8 @@ way about. Where there is no version in common the server only watches (stranger
 Operations: hello, isolation (from version 2 on), start, signal, stop, observe, forget, running, retire. All
 are idempotent, so that a request whose reply was lost is simply sent again. From version 2 on there is
 `exec`, which is not: after its reply the connection belongs to the command that was started, and carries
-frames (frames.py).
+frames (frames.py). From version 3 on there is `listen`: after its reply the runner sends a line `{}` whenever
+members may have ended, and nothing more is asked on that connection.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-VERSION = 2
+VERSION = 3
 #: Versions that server and runner of this release understand.
-ADOPTABLE = (1, 2)
+ADOPTABLE = (1, 2, 3)
 #: From which version on there is `exec`.
 WITH_EXEC = 2
 #: From which version on there is `isolation`, and an attempt is started in the one that it says.
 WITH_ISOLATION = 2
+#: From which version on there is `listen`.
+WITH_NEWS = 3
 MAX_LINE = 64 << 20
 
 

@@ -20,10 +20,10 @@ import time
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from steelyard.engines.local import beside, cgroups, procfs, protocol, shim
+from steelyard.engines.local import beside, cgroups, forked, procfs, protocol, shim
 from steelyard.engines.local.archive import Archivist, Finished
 from steelyard.engines.local.book import ENDED, RUNNING, Record
-from steelyard.engines.local.door import HAND_OVER, Door, HandOver, RequestError
+from steelyard.engines.local.door import HAND_OVER, LISTENS, Door, HandOver, RequestError
 from steelyard.engines.local.files import read_json, write_json
 from steelyard.engines.local.isolation import MODES, Wish
 from steelyard.engines.local.journal import log
@@ -55,6 +55,7 @@ class Runner:
         """Runs until told to end, or until nobody needs it."""
         while not self.done and self._folder_is_ours():
             due = (self.keeper.turn(), self.archivist.turn(self.book.attempts), self._idle())
+            self.door.tell(self.book.settled)
             waits = [wait for wait in due if wait is not None]
             for key, mask in self.selector.select(min(waits, default=None)):
                 key.data(mask)
@@ -93,6 +94,9 @@ class Runner:
         if "install" not in memory:
             raise RequestError("hello-first")
         try:
+            if operation == "listen":
+                memory[LISTENS] = self.book.settled
+                return {}
             if operation == "exec":
                 memory[HAND_OVER] = self._exec(memory["install"], request)
                 return {}
@@ -131,7 +135,7 @@ class Runner:
                     new += self.book.attempts[attempt["attempt"]]
         finally:
             if new:  # also when a later one failed: what is claimed will run
-                self.book.sync_claims()
+                self.book.claims.sync()
                 self.keeper.to_fork += new
         return answers
 
@@ -167,14 +171,21 @@ class Runner:
             "as_of": time.time_ns() // 1000, "complete": not known, "sequence": self.book.sequence,
             "cursor": f"{self.book.life}:{self.book.change}", "foreign": foreign,
             "members": [one.observation(asked) for one in records if one.attempt["install"] == install],
+            "gone": self._gone(install, records),
         }
+
+    def _gone(self, install: str, records: list[Record]) -> list[str]:
+        """Attempts among these of which nothing is left to watch."""
+        over = [one.attempt for one in records if one.settled and one.attempt["install"] == install]
+        names = {attempt["attempt"] for attempt in over}
+        return sorted(name for name in names if all(one.settled for one in self.book.attempts[name]))
 
     def _forget(self, install: str, request: dict[str, Any]) -> None:
         for name in request["attempts"]:
             records = self._ours(install, [name])
             if not records or any(record.phase != ENDED for record in records):
                 continue
-            os.unlink(self.layout.claim(name))  # first: from here on its work folder says that it was
+            self.book.claims.drop(name)  # first: from here on its work folder says that it was
             self.book.drop(name)
             for record in records:
                 declared = tuple(record.attempt.get("artifacts") or ())
@@ -239,7 +250,7 @@ class Runner:
 
 def _step_aside() -> None:
     """A fork that is nobody's shim lets go of everything of the runner's."""
-    shim.enter(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    forked.enter(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
 def _is_child(pid: int) -> bool:
@@ -296,8 +307,8 @@ def main(arguments: list[str]) -> int:
     os.chdir("/")
     os.umask(0o077)
     signal.pthread_sigmask(signal.SIG_BLOCK, shim.WATCHED - {signal.SIGTERM, signal.SIGINT})
-    shim.become_subreaper()
-    shim.set_name("steelyard-run")
+    forked.become_subreaper()
+    forked.set_name("steelyard-run")
     runner = Runner(layout, lock, idle)
     signal.signal(signal.SIGTERM, _end)
     gc.collect()

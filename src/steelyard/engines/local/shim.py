@@ -19,7 +19,8 @@ What is on disk, and what a runner that comes anew concludes (`no` is also said 
 
 run.json is written, with pid and start time of the child, before the gate opens (launch.py); exit.json by
 rename and fsync before anyone is told. After another boot `no child` proves nothing, since a torn file is
-possible, so such a member is never started again. `executes` in it stands for a child: modules are asked for.
+possible, so such a member is never started again. `executes` in it stands for a child: modules are asked for,
+or the program is started without a gate and may run before its child is noted.
 
 To sweep: end every process that carries the member's mark or is in its control groups, remove its temporary
 files, and, where nobody wrote a status, write that there is none. Standard library only.
@@ -27,11 +28,10 @@ files, and, where nobody wrote a status, write that there is none. Standard libr
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import time
-from typing import Any, NoReturn
+from typing import Any
 
 from steelyard.engines.local import (
     cgroups,
@@ -40,13 +40,14 @@ from steelyard.engines.local import (
     ending,
     environment,
     isolation,
+    journal,
     launch,
     procfs,
     quota,
 )
 from steelyard.engines.local.crate import Crate
 from steelyard.engines.local.environment import Failure
-from steelyard.engines.local.files import note_plainly, read_json, write_json
+from steelyard.engines.local.files import note_plainly, read_json, replace_json, write_once
 from steelyard.engines.local.paths import Layout
 
 #: What the runner tells a shim by signal. A stop stands in stop.json; its signal only says: look.
@@ -62,39 +63,27 @@ WATCHED = frozenset(
 #: What a program that knows checkpoints is told; others never get it, for it would end them.
 PROGRAM_CHECKPOINT = signal.SIGUSR1
 
-_PR_SET_NAME = 15
-_PR_SET_CHILD_SUBREAPER = 36
 _SECOND = 1_000_000_000
 _AGAIN = _SECOND // 20
-_DRAIN_SECONDS = 2.0
+_SOON = 0.005  # seconds
 _DEFAULT_GRACE = 10_000_000
 #: Ended by KILL, itself or as a shell says it of its child.
 _KILLED = (-int(signal.SIGKILL), 128 + int(signal.SIGKILL))
-_LIBC = ctypes.CDLL(None)
-
-
-def become_subreaper() -> bool:
-    """Makes descendants that detach come back to this process as children, where the kernel can."""
-    return bool(_LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
-
-
-def set_name(name: str) -> None:
-    """The name that ps shows."""
-    _LIBC.prctl(_PR_SET_NAME, name.encode("ascii"), 0, 0, 0)
 
 
 class Shim:
     """One member's supervisor. `attempt` and `member` are the claim's records."""
 
     def __init__(
-        self, layout: Layout, attempt: dict[str, Any], member: dict[str, Any], groups: tuple[str, ...],
-        mode: str, files_limit: tuple[int, int],
+        self, layout: Layout, attempt: dict[str, Any], member: dict[str, Any],
+        hierarchy: cgroups.Hierarchy, files_limit: tuple[int, int],
     ) -> None:
         self.layout = layout
         self.attempt = attempt
         self.member = member
-        self.groups = groups
-        self.mode = mode
+        self.hierarchy = hierarchy
+        self.groups = cgroups.named(hierarchy, member["member"])
+        self.mode = hierarchy.mode
         self.files_limit = files_limit
         self.id: str = member["member"]
         self.waited = procfs.waited_for()  # before this member: a shim may have had others
@@ -118,16 +107,29 @@ class Shim:
     def run(self) -> None:
         """From the environment stage to the last trace removed."""
         self._note_run("environment", None)
+        self._make_groups()
         failure = self._start()
         if self.child is not None and failure is None:
-            self._hint()
-            self._wait()
+            if not self._ends_soon():
+                self._hint()
+                self._wait()
             failure = self.crate.failure_after(self.status) if self.crate is not None else None
-        self._drain()
+        if self.console is not None:
+            console.drain(self.console)  # before it is said that the log has ended
         self._write_exit(failure)
-        self._hint()
-        ending.clear(self.layout, self.attempt["attempt"], self.id, self.groups)
-        self._hint()
+        if self.crate is not None:
+            self._hint()
+        ending.clear(self.layout, self.attempt["attempt"], self.id, self.groups, self._hint)
+
+    def _make_groups(self) -> None:
+        """They are noted before: a shim that dies in between leaves none that nobody knows of."""
+        try:
+            cgroups.make(self.hierarchy, self.id, self.member["cpu"], self.member["memory"])
+        except OSError as failed:
+            journal.log(f"{self.id}: no control group: {failed}")
+            cgroups.remove(self.groups)
+            self.groups, self.mode = (), "rlimit"
+            self._note_run("environment", None)
 
     def _start(self) -> Failure | None:
         log = os.open(
@@ -149,13 +151,14 @@ class Shim:
             return self._prepare_container(program)
         if environment.executes(self.member):  # then nobody else does it once more
             self._note_run("environment", None, executes=True)
-        failure = self._hidden(program, command) or environment.check(self.member, program)
+        failure = environment.check_hidden(self.member, program, command)
+        failure = failure or environment.check(self.member, program)
         if failure is not None:
             return failure
         path, code = launch.find_program(command[0] if command else "", program.env["PATH"], program.folder)
         if path is None:
             return Failure("launch", code, command[0][:200] if command else "")
-        failure = self._hidden(program, [path]) or environment.check_program(path)
+        failure = environment.check_hidden(self.member, program, [path]) or environment.check_program(path)
         if failure is not None:
             return failure
         self._look()
@@ -177,15 +180,6 @@ class Shim:
     def _is_stopped(self) -> bool:
         self._look()
         return self.stop_requested
-
-    def _hidden(self, program: launch.Program, command: list[str]) -> Failure | None:
-        """What the program is told to find where its isolation lets it find nothing."""
-        confinement = program.confinement
-        if confinement is None:
-            return None
-        required = [*self.member["requires"], self.member.get("venv") or ""]
-        path = enclosure.hidden(confinement, program.folder, command, required)
-        return None if path is None else Failure("environment", "path-hidden", path[:200])
 
     def _program(self, log: int) -> launch.Program:
         memory = self.member["memory"]
@@ -214,22 +208,46 @@ class Shim:
         return self._execute(program)
 
     def _execute(self, program: launch.Program) -> Failure | None:
-        gated = launch.spawn(program)
-        self.child, self.gated = gated.pid, gated
-        self.started = ending.now()
-        self._note_run("running", gated.pid if self.crate is None else self.crate.pid)
-        failed = launch.open_gate(gated)
+        homes = cgroups.homes(self.groups) if launch.is_plain(program) and self.crate is None else None
+        failed = self._execute_gated(program) if homes is None else self._execute_plainly(program, homes)
         if failed is None:
             limit = self.attempt["time_limit"]
             self.limit_at = None if limit is None else time.monotonic_ns() + limit * 1000
             self.gauge = self._make_gauge()
             return None
-        os.waitpid(gated.pid, 0)
         self.started = None
         if launch.NOT_CONFINED in str(failed):
             return Failure("environment", "isolation-failed", str(failed)[:200])
         code = "not-executable" if failed.errno in (8, 13, 26) else "start-failed"  # ENOEXEC, EACCES, ETXTBSY
         return Failure("launch", code, str(failed)[:200])
+
+    def _ends_soon(self) -> bool:
+        """Gives the program a moment: of one that is over by then, only its end is worth being told."""
+        told = signal.sigtimedwait(WATCHED, _SOON)
+        if told is not None:
+            self._told(told.si_signo)
+        return self._reaped()
+
+    def _execute_gated(self, program: launch.Program) -> OSError | None:
+        gated = launch.spawn(program)
+        self.child, self.gated = gated.pid, gated
+        self.started = ending.now()
+        self._note_run("running", gated.pid if self.crate is None else self.crate.pid)
+        failed = launch.open_gate(gated)
+        if failed is not None:
+            os.waitpid(gated.pid, 0)
+        return failed
+
+    def _execute_plainly(self, program: launch.Program, homes: tuple[str, ...]) -> OSError | None:
+        self._note_run("launch", None, executes=True)
+        self.started = ending.now()
+        try:
+            gated = launch.spawn_plainly(program, homes)
+        except OSError as failed:
+            return failed
+        self.child, self.gated = gated.pid, gated
+        self._note_run("running", gated.pid)
+        return None
 
     def _wait(self) -> None:
         while not self._reaped():
@@ -258,17 +276,6 @@ class Shim:
                 self.status = launch.true_status(self.gated, status)
                 self.ended = ending.now()
         return True
-
-    def _drain(self) -> None:
-        """What stands in the terminal gets into the log, before it is said that the log has ended."""
-        until = time.monotonic() + _DRAIN_SECONDS
-        while self.console is not None and time.monotonic() < until:
-            try:
-                if os.waitpid(self.console, os.WNOHANG)[0]:
-                    return
-            except ChildProcessError:
-                return
-            time.sleep(0.01)
 
     def _told(self, number: int) -> None:
         if number == CHECKPOINT:
@@ -359,8 +366,16 @@ class Shim:
             "started_at": self.started if noted else None, "groups": list(self.groups), "limits": self.mode,
             "waited": self.waited, "executes": executes,
         }
-        plain = noted is None and not executes  # one that is torn says the same as none
-        (note_plainly if plain else write_json)(self.layout.notes(self.id, "run.json"), note)
+        path = self.layout.notes(self.id, "run.json")
+        if noted is None and not executes:
+            note_plainly(path, note)  # one that is torn says the same as none
+            return
+        try:
+            replace_json(path, note)  # after a power failure nothing is started again, whatever it says
+        except OSError:
+            if noted is None or self.gated is None or self.gated.gate >= 0:
+                raise  # nothing was executed: it is tried again
+            note_plainly(path, note)  # the disk is full: over what is there
 
     def _write_exit(self, failure: Failure | None) -> None:
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
@@ -376,24 +391,7 @@ class Shim:
         note = ending.exit_note(
             failure, self.started, ended, code, stop_requested=self.stop_requested, timed_out=self.timed_out
         )
-        ending.insist(lambda: write_json(self.layout.notes(self.id, "exit.json"), note))
+        ending.insist(lambda: write_once(self.layout.notes(self.id, "exit.json"), note), self._hint)
 
     def _hint(self) -> None:
         ending.hint(self.layout, self.id)
-
-
-def enter(lock: int, keep: tuple[int, ...] = ()) -> None:
-    """First acts after the fork: own session, own name, nothing of the runner's but the lock."""
-    os.setsid()
-    set_name("steelyard-shim")
-    become_subreaper()
-    low = 3
-    for fd in sorted({lock, *keep}):
-        os.closerange(low, fd)
-        low = fd + 1
-    os.closerange(low, os.sysconf("SC_OPEN_MAX"))
-
-
-def leave() -> NoReturn:
-    """Ends without any of the runner's exit handlers."""
-    os._exit(0)
