@@ -113,7 +113,9 @@ def test_a_member_of_another_boot_is_neither_watched_nor_started_again(
 ) -> None:
     """Another boot is played by another boot id in the notes: no number in them means anything then."""
     engine.start([sh("at_1", f"echo x >> {tmp_path}/mark; exec sleep 60")])
-    wait_for(engine, "mb_1", lambda seen: (tmp_path / "mark").exists())
+    wait_for(
+        engine, "mb_1", lambda seen: seen.phase is MemberPhase.RUNNING and (tmp_path / "mark").exists()
+    )
     run = notes(tmp_path, "mb_1", "run.json")
     kill_runner(tmp_path)
     for pid in (run["shim"]["pid"], run["child"]["pid"]):
