@@ -16,6 +16,7 @@ from steelyard.model.errors import InvalidError, NotFoundError, UnavailableError
 from steelyard.services import audit, audit_pages
 from steelyard.services.bundle_export import export_bundle, read_pieces, spooled_tar
 from steelyard.services.checks import run_checks
+from steelyard.services.evidence_reads import reads_of
 
 Json = dict[str, Any]
 FIRST_LOOK, PAGE_SIZE, STREAMS = 15, 50, 100
@@ -30,6 +31,7 @@ def evidence_page(visit: Visit) -> Response:
 def _first_page(visit: Visit, status: int = 200, failed: str | None = None) -> Response:
     store, who = visit.console.store, visit.principal
     leaves = audit_pages.newest_leaves(store, who, None, FIRST_LOOK)
+    _note(visit, "leaves", None)
     return visit.show(
         "evidence.html",
         status,
@@ -52,6 +54,7 @@ def leaf_list(visit: Visit) -> Response:
         leaves = audit_pages.newest_leaves(store, who, before, PAGE_SIZE)
         more = len(leaves) == PAGE_SIZE and leaves[-1]["seq"] > 0
         following, head = leaves[-1]["seq"] if more else None, None
+    _note(visit, "leaves", stream or None)
     return visit.show(
         "leaves.html",
         stream=stream,
@@ -95,7 +98,14 @@ def _leaf(visit: Visit) -> Json:
     seq = _number(visit.named("seq"), None)
     if seq is None:
         raise NotFoundError("not-found", kind="leaf", id=visit.named("seq")[:40])
-    return audit_pages.leaf_page(visit.console.store, visit.principal, seq, visit.console.signer)
+    found = audit_pages.leaf_page(visit.console.store, visit.principal, seq, visit.console.signer)
+    _note(visit, "record", str(seq))
+    return found
+
+
+def _note(visit: Visit, what: str, subject: str | None) -> None:
+    """Who read it stands in the log."""
+    reads_of(visit.console.extra, visit.console.store).note(visit.principal, what, subject, visit.origin())
 
 
 def leaf_json(visit: Visit) -> Response:
@@ -114,6 +124,7 @@ def leaf_proof(visit: Visit) -> Response:
 def checkpoint_note(visit: Visit) -> Response:
     """The newest signed checkpoint as a file."""
     found = audit.newest(visit.console.store, visit.principal, visit.console.signer)
+    _note(visit, "checkpoint", None)
     return _file(found["note"].encode(), "text/plain; charset=utf-8", f"checkpoint-{found['size']}.txt")
 
 
@@ -138,6 +149,7 @@ def bundle(visit: Visit) -> Response:
         raise UnavailableError("log-key-elsewhere")
     try:
         window = window_of(visit, visit.form.get)
+        _note(visit, "bundle", None)  # before, so that it stands in the bundle itself
         files = export_bundle(
             visit.console.store, visit.principal, visit.console.signer, window.start, window.end
         )
