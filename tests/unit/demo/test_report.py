@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.demo.expect import Said
 from steelyard.demo.report import build
 from steelyard.demo.report.facts import from_json, to_json
 from steelyard.demo.report.speech import Speech, exact, percent
@@ -82,6 +83,22 @@ def test_exact_sums_stand_beside_capacity_times_time_with_their_difference() -> 
 
 
 @pytest.mark.requirement("J4")
+@pytest.mark.parametrize("lang", ["zh", "en"])
+def test_what_was_seen_is_told_in_words_and_not_in_codes(lang: str) -> None:
+    say = Speech(lang)
+    codes = {
+        "waits": {"reason": "waiting-for-quota"}, "refused": {"reason": "over-limit"},
+        "never-fits": {"reason": "exceeds-capacity"}, "squeezed": {"reason": "waiting-for-capacity"},
+        "verdict": {"reason": "image-not-found"}, "survived": {"code": "node-lost"},
+        "escaped": {"receipt": "confirmed", "outcome": "cancelled"}, "reviewed": {"next": "rules"},
+    }  # fmt: skip
+    for name, params in codes.items():
+        sentence = say.said(Said(f"demo.seen.{name}", params))
+        bare = [code for code in params.values() if code in sentence and ("-" in code or lang == "zh")]
+        assert bare == [], sentence
+    assert "over-limit" not in outline(build(facts())).text
+
+
 def test_a_refusal_is_told_with_its_four_numbers() -> None:
     rows = re.findall(r"<tr>(?:(?!</tr>).)*too-many(?:(?!</tr>).)*</tr>", PAGE)
     assert any(re.findall(r'class="num">([^<]*)<', row) == ["4", "0", "16", "12"] for row in rows)

@@ -157,7 +157,7 @@ def _release(facts: Facts, say: Speech) -> Markup:
 def _refusals(facts: Facts, say: Speech) -> Markup:
     codes = Counter(record["reasons"][0]["code"] for record in facts.refusals if record["reasons"])
     complete = sum(1 for record in facts.refusals if record["complete"])
-    parts = [f"{code} {count}" for code, count in sorted(codes.items())]
+    parts = [f"{say.word('why', code)} {count}" for code, count in sorted(codes.items())]
     return _lines([*parts, say("indicator.complete", share=percent(complete, len(facts.refusals)))])
 
 
