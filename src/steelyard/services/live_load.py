@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -47,7 +48,8 @@ from steelyard.store import releases
 from steelyard.store.database import View
 
 _spec = msgspec.json.Decoder(WorkloadSpec).decode
-_shape = msgspec.json.Decoder(Shape).decode
+#: Those that wait for the same thing share it: one record, read once.
+_shape = lru_cache(maxsize=10_000)(msgspec.json.Decoder(Shape).decode)
 _hold = msgspec.json.Decoder(HoldView).decode
 _nodes = msgspec.json.Decoder(tuple[int, ...]).decode
 
