@@ -13,7 +13,17 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
 from steelyard.devices.output import Line, Output
-from steelyard.devices.reading import Parsed, Problem, ProblemCode, Reading, incomplete, judged, kept
+from steelyard.devices.reading import (
+    PROBLEMS_MAX,
+    READINGS_MAX,
+    Parsed,
+    Problem,
+    ProblemCode,
+    Reading,
+    incomplete,
+    judged,
+    kept,
+)
 from steelyard.devices.text import (
     UnreadableError,
     celsius,
@@ -227,13 +237,17 @@ def read_rows(
     output: Output, base: Reading, columns: Sequence[Column], signs: Signs = no_signs, *, skip: int = 0
 ) -> Parsed:
     """Every line from the `skip`-th on as a row of these columns."""
-    readings, problems = [], []
+    readings: list[Reading] = []
+    problems: list[Problem] = []
     for line in output.lines[skip:]:
+        if len(readings) > READINGS_MAX:
+            break  # no host's output; that there is more is told
         found = read_row(replace(base, line=kept(line.text)), line, columns, signs)
-        if isinstance(found, Problem):
-            problems.append(found)
-            continue
-        readings.append(found)
-        if not found.complete:
-            problems.append(Problem(ProblemCode.ROW_INCOMPLETE, kept(line.text), line.number))
+        problem = found if isinstance(found, Problem) else None
+        if isinstance(found, Reading):
+            readings.append(found)
+            if not found.complete:
+                problem = Problem(ProblemCode.ROW_INCOMPLETE, kept(line.text), line.number)
+        if problem is not None and len(problems) < PROBLEMS_MAX:
+            problems.append(problem)
     return Parsed(readings=tuple(readings), problems=tuple(problems))

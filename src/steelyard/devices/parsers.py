@@ -13,7 +13,7 @@ from types import MappingProxyType
 from steelyard.devices import hami
 from steelyard.devices.failing import unusable
 from steelyard.devices.output import Layout, Output, output_of
-from steelyard.devices.reading import Parsed, Problem, ProblemCode, kept
+from steelyard.devices.reading import PROBLEMS_MAX, READINGS_MAX, Parsed, Problem, ProblemCode, kept
 from steelyard.devices.vendors import (
     amd,
     ascend,
@@ -36,9 +36,6 @@ from steelyard.devices.vendors import (
 from steelyard.model.health import SignCode
 
 KERNEL_LOG = "kernel-log"  # whose lines are no list: none of them speaks against a device, or some do
-
-READINGS_MAX = 4_096  # of one output: no host has as many devices, partitions counted
-PROBLEMS_MAX = 100  # of one output; what repeats a thousand times is told often enough
 
 #: One line a vendor.
 _VENDORS: tuple[tuple[Layout, ...], ...] = (

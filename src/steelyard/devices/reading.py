@@ -17,6 +17,8 @@ from steelyard.model.health import DeviceHolder, Health, Sign, SignCode, SignSou
 
 LINE_LIMIT = 400  # characters of a line that are kept
 DETAIL_LIMIT = 200  # characters of a source's words that a sign keeps
+READINGS_MAX = 4_096  # of one output: no host has as many devices, partitions counted
+PROBLEMS_MAX = 100  # of one output; what repeats a thousand times is told often enough
 TEXT_LIMIT = 4 * 1024 * 1024  # characters of an output that are looked at; the rest is a problem
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")

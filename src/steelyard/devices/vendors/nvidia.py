@@ -191,6 +191,7 @@ def _parse_list(output: Output) -> Parsed:
     readings: list[Reading] = []
     problems: list[Problem] = []
     card: Reading | None = None
+    place = 0  # of `card` among the readings
     for line in output.lines:
         found = lost_card(line, LIST) or _listed(line, card)
         if isinstance(found, Problem):
@@ -198,8 +199,8 @@ def _parse_list(output: Output) -> Parsed:
             continue
         if found.parent is None:
             card = found if found.complete and found.uuid else None
+            place = len(readings)
         elif card is not None and not card.mig:
-            place = readings.index(card)
             card = readings[place] = replace(card, mig=True)
         readings.append(found)
         if not found.complete:
