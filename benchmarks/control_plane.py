@@ -53,7 +53,7 @@ spec:
 ---
 kind: Pool
 metadata: {name: pool}
-spec: {cluster: sim, purpose: benchmark, owner: platform, flavors: [{name: a100, class: gpu},
+spec: {cluster: sim, owner: platform, flavors: [{name: a100, class: gpu},
   {name: cores, class: cpu}, {name: ram, class: memory}]}
 ---
 kind: Team

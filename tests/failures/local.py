@@ -30,7 +30,7 @@ DOCUMENTS = yaml.safe_dump_all(
     {"kind": kind, "metadata": {"name": name}, "spec": spec}
     for kind, name, spec in (
         ("Cluster", "here", {"engine": "local"}),
-        ("Pool", "machine", {"cluster": "here", "purpose": "tests", "owner": "platform",
+        ("Pool", "machine", {"cluster": "here", "owner": "platform",
                              "flavors": [{"name": "core", "class": "cpu"},
                                          {"name": "ram", "class": "memory"}]}),
         ("Team", "vision", {}),

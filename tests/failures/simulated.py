@@ -39,9 +39,11 @@ def documents(cases: list[Case]) -> str:
     flavors.append({"name": "memory", "class": "memory"})
     limits = [{"class": "gpu", "nominal": 1000}]
     declared: list[tuple[str, str, dict[str, Any]]] = [
+        ("LabelVocabulary", "default", {"metadata": "open", "keys": [
+            {"key": "case", "setBy": ["engine"], "meaning": {"zh": "用例", "en": "case"}}]}),
         ("Cluster", "sim", {"engine": "simulated",
                             "simulation": {"nodes": nodes, "timing": timing, "suffer": suffer}}),
-        ("Pool", "all", {"cluster": "sim", "purpose": "tests", "owner": "platform", "flavors": flavors}),
+        ("Pool", "all", {"cluster": "sim", "owner": "platform", "flavors": flavors}),
         ("Team", "vision", {}),
         ("Project", "detect", {"team": "vision"}),
         ("Project", "limited", {"team": "vision"}),

@@ -68,6 +68,7 @@ def apply(
     lang: LanguageDep,
     key: OnceDep,
     dry_run: bool = False,
+    reason: Annotated[str | None, Query(max_length=500, description="why, for the log")] = None,
 ) -> Response:
     """Make the declared objects be as the documents say: all together or none. A dry run says what would
     change."""
@@ -79,7 +80,7 @@ def apply(
     def act() -> Response:
         documents = parse_documents(body.documents)
         results = declared.apply(
-            services.store, who, documents, dry_run=dry_run, origin=origin, on_unit=record
+            services.store, who, documents, dry_run=dry_run, origin=origin, on_unit=record, reason=reason
         )
         return json_answer({"results": [result(item, lang) for item in results]})
 

@@ -13,7 +13,8 @@ from steelyard.model.errors import InvalidError, SteelyardError
 
 KINDS = (
     "Cluster", "Pool", "Team", "Project", "Namespace", "PriorityClass", "Cohort", "Queue", "Quota", "Routing",
-    "Template", "Binding",
+    "Template", "Binding", "LabelVocabulary", "SupportDocument", "Extension", "ObservationSource",
+    "RegisterEntry",
 )  # fmt: skip
 WORKLOAD = "Workload"
 _ENDINGS = (".yaml", ".yml")

@@ -22,12 +22,16 @@ Kind = Annotated[str, typer.Argument(metavar="KIND")]
 
 
 def apply(
-    session: Session, file: Files, dry_run: Annotated[bool, typer.Option("--dry-run")] = False
+    session: Session,
+    file: Files,
+    dry_run: Annotated[bool, typer.Option("--dry-run")] = False,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT")] = None,
 ) -> None:
     """Declares the objects of files, all or none."""
     sources = _declared(session, file)
+    documents = [source.document for source in sources]
     with placed(sources):
-        results = session.client.apply([source.document for source in sources], dry_run=dry_run)
+        results = session.client.apply(documents, dry_run=dry_run, reason=reason)
     session.emit({"results": results}, lambda: _draw(session, results, dry_run))
 
 

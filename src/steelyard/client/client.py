@@ -5,13 +5,14 @@ from __future__ import annotations
 from steelyard.client.nouns.access import Access
 from steelyard.client.nouns.evidence import Evidence
 from steelyard.client.nouns.objects import Objects
+from steelyard.client.nouns.pools import Pools
 from steelyard.client.nouns.programs import Programs
 from steelyard.client.nouns.releases import Releases
 from steelyard.client.nouns.resources import Resources
 from steelyard.client.nouns.workloads import Workloads
 
 
-class Client(Workloads, Programs, Releases, Resources, Objects, Evidence, Access):
+class Client(Workloads, Programs, Releases, Resources, Pools, Objects, Evidence, Access):
     """A server as a program sees it. Usable as a context manager; not shared between threads.
 
     Methods raise `ApiError` for a problem the server answered with and `NotReachableError` where there

@@ -13,7 +13,10 @@ from steelyard.model.organisation import GRANTS, Binding, Principal, RoleName, S
 
 #: Viewed by everybody who is bound anywhere: what there is to run on and how to ask for it.
 SHARED_NOUNS = frozenset(
-    {"inventory", "cluster", "pool", "queue", "cohort", "priorityclass", "template", "quota", "device"}
+    {
+        "inventory", "cluster", "pool", "queue", "cohort", "priorityclass", "template", "quota", "device",
+        "label", "admission", "verification", "supportdocument", "register",
+    }
 )
 #: A member changes only its own of these, and runs commands only beside them.
 OWNED_NOUNS = frozenset({"workload"})

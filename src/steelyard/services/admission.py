@@ -19,6 +19,8 @@ from steelyard.model.organisation import OrgPlace, Principal, Verb
 from steelyard.model.reasons import Reason
 from steelyard.model.workloads import WorkloadSpec
 from steelyard.services.ground import Ground, Grounds
+from steelyard.services.guarantees import move
+from steelyard.services.labels import unknown_labels
 from steelyard.services.policy import route
 from steelyard.services.reading import shown
 from steelyard.services.reasons import scoped_reason
@@ -85,6 +87,8 @@ def plan_submit(
         return _turned(ids, principal, request, error, in_sight(error, principal), now, origin)
     known = known_shapes is not None and admitted.shape.key in known_shapes
     planned = submit_unit(ids, actor_of(principal), admitted, now, shape_known=known, origin=origin)
+    if admitted.guarantee_version is not None:
+        move(planned.unit, admitted.guarantee_version)
     if known_shapes is not None and not known:
         key = admitted.shape.key
         planned.unit.on_commit.append(lambda: known_shapes.add(key))
@@ -99,16 +103,20 @@ def admit(
     if place is None:
         raise RefusedError("refused", (no_namespace(spec.namespace),))
     _allow(principal, place)
+    unknown = unknown_labels(ground.vocabulary, spec, principal)
+    if unknown:
+        raise RefusedError("refused", unknown)
     queue, priority_class, priority = route(
         ground.routes, place.project, spec.kind, place.environment, spec.queue, spec.priority_class
     )
     shape = make_shape(spec, place, queue, priority)
-    reasons = grounds.judge(ground, shape)
-    if not reasons and spec.replicas is not None:
-        reasons = grounds.guarantee(ground, shape, spec.replicas.guaranteed)
+    reasons, seen = grounds.judge(ground, shape), None
+    if not reasons and spec.replicas is not None and spec.replicas.guaranteed:
+        reasons, seen = grounds.judge_guarantee(now, shape, spec.replicas.guaranteed)
     if reasons:
         raise RefusedError("refused", reasons)
-    return Admitted(spec, place, queue, priority_class, priority, shape, digest, ground.policy.version)
+    version = ground.policy.version
+    return Admitted(spec, place, queue, priority_class, priority, shape, digest, version, seen)
 
 
 def in_sight(error: SteelyardError, principal: Principal) -> SteelyardError:

@@ -2,7 +2,8 @@
 
 `log_size` of a cycle's row is the first leaf that the loop had not yet looked at; its own leaves up to
 `written` it knew, too. Of the rest of the memory only what decisions depend on is kept: when clusters were
-observed, which holds stood, and the shapes that were looked at too lately to look for victims again.
+observed, which holds stood, which pools were shut and what was verified in them, and the shapes that were
+looked at too lately to look for victims again.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class Basis:
     looked: tuple[tuple[int, tuple[int, ...]], ...] = ()
     written: int = 0
     activated: tuple[int, ...] = ()
+    shut: dict[str, dict[str, str | int | None]] = field(default_factory=dict)  # pool → why
+    verified: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)  # pool → kind, model
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -41,7 +44,11 @@ def basis_body(snapshot: Snapshot, now: int, written: int) -> str:
         for _, hold in sorted(snapshot.holds.items())
         if hold.item.guaranteed and not hold.item.standby
     )
-    basis = Basis(dict(snapshot.clusters), holds, _looked(snapshot, now), written, activated)
+    shut = {name: dict(pool.shut) for name, pool in snapshot.pools.items() if pool.shut is not None}
+    verified = {name: tuple(sorted(pool.verified)) for name, pool in snapshot.pools.items() if pool.verified}
+    basis = Basis(
+        dict(snapshot.clusters), holds, _looked(snapshot, now), written, activated, shut, verified
+    )
     return _encode(basis).decode()
 
 

@@ -17,11 +17,16 @@ from steelyard.identity.actor import actor_of
 from steelyard.identity.authorise import authorise, scope
 from steelyard.model.errors import ConflictError, InvalidError, NotFoundError
 from steelyard.model.organisation import Principal, Scope, Verb
+from steelyard.services import guarantees
 from steelyard.services.declared_step import DECLARED_VERSION, Applied, DeclaredStep
 from steelyard.services.documents import Document, stored_document
 from steelyard.services.kinds import APPLY_ORDER, Kind, QuotaSpec
+from steelyard.services.known_names import check_names
+from steelyard.services.labels import check_documents
+from steelyard.services.pool_document import with_known_purpose
 from steelyard.services.references import check, check_administrator_left, check_not_used
 from steelyard.services.warnings import quota_warnings
+from steelyard.services.written import check_reason
 from steelyard.store import declared as rows
 from steelyard.store.accounts import account_names
 from steelyard.store.database import View
@@ -56,14 +61,17 @@ def apply(
     dry_run: bool = False,
     origin: Origin | None = None,
     on_unit: OnUnit | None = None,
+    reason: str | None = None,
 ) -> list[Applied]:
     """Make the declared objects be as the documents say, atomically; results in apply order.
 
-    Raises ForbiddenError, InvalidError (`reference-missing`, `cohort-cycle`, …), ConflictError.
+    `reason`: why, for the leaves. Raises ForbiddenError, InvalidError (`reference-missing`, `cohort-cycle`,
+    …), ConflictError.
     """
     for document in documents:
         authorise(principal, Verb.MANAGE, document.kind.value.lower())
-    return _repeat(store, lambda: _apply_once(store, principal, documents, dry_run, origin, on_unit))
+    said = None if reason is None else check_reason(reason)
+    return _repeat(store, lambda: _apply_once(store, principal, documents, dry_run, origin, on_unit, said))
 
 
 def plan_apply(
@@ -74,6 +82,7 @@ def plan_apply(
     *,
     extra_users: frozenset[str] = frozenset(),
     origin: Origin | None = None,
+    reason: str | None = None,
 ) -> list[Applied]:
     """Add to `unit` what the documents change, for use cases that change more in the same unit.
 
@@ -86,7 +95,11 @@ def plan_apply(
     check(after, account_names(view) | extra_users)
     check_administrator_left(before, after)
     changed = [d for d in ordered if d.key not in before or before[d.key].digest != d.digest]
-    step = DeclaredStep(view, store, unit, ordered, changed, origin)
+    if any(d.kind in (Kind.QUEUE, Kind.COHORT) for d in changed):
+        guarantees.move(unit, guarantees.check_within(view, before.values(), after.values()))
+    check_documents(view, after, changed)
+    check_names(view, after, changed)
+    step = DeclaredStep(view, store, unit, ordered, changed, origin, reason)
     usage = rows.usage_counters(view) if any(d.kind is Kind.QUOTA for d in ordered) else {}
     results = []
     for document in ordered:
@@ -141,7 +154,8 @@ def export(store: Store, principal: Principal) -> list[dict[str, Any]]:
 
 
 def export_document(kind: str, name: str, labels: dict[str, str], spec: dict[str, Any]) -> dict[str, Any]:
-    """A document as a person would write it."""
+    """A document as a person would write it, in the form that is read now."""
+    spec = with_known_purpose(spec) if kind == Kind.POOL else spec
     metadata: dict[str, Any] = {"name": name}
     if labels:
         metadata["labels"] = labels
@@ -201,18 +215,20 @@ def _repeat(store: Store, once: Callable[[], list[Applied]]) -> list[Applied]:
     plans and commits at a time, so that only other servers can be faster."""
     with _PLANNING:
         for _ in range(MAX_PLANS - 1):
-            seen = _declared_version(store)
+            seen = _versions(store)
             try:
                 return once()
             except ConflictError:
-                if _declared_version(store) == seen:
+                if _versions(store) == seen:
                     raise
         return once()
 
 
-def _declared_version(store: Store) -> int:
+def _versions(store: Store) -> tuple[int, int]:
+    """What an apply is planned on: what is declared, and what is guaranteed."""
     with store.read() as view:
-        return rows.counters(view).get(DECLARED_VERSION, 0)
+        found = rows.counters(view)
+    return found.get(DECLARED_VERSION, 0), found.get(guarantees.GUARANTEE_VERSION, 0)
 
 
 def _apply_once(
@@ -222,10 +238,11 @@ def _apply_once(
     dry_run: bool,
     origin: Origin | None,
     on_unit: OnUnit | None,
+    reason: str | None,
 ) -> list[Applied]:
     unit = Unit(actor_of(principal))
     with store.read() as view:
-        results = plan_apply(view, store, unit, documents, origin=origin)
+        results = plan_apply(view, store, unit, documents, origin=origin, reason=reason)
     return _finish(store, unit, results, dry_run, on_unit)
 
 
@@ -259,4 +276,5 @@ def _check_idle(view: View, document: Document) -> None:
 
 
 def _declared(row: DeclaredRow) -> Declared:
-    return Declared(row.kind, row.name, row.labels, row.version, row.valid_from, row.valid_to, row.spec)
+    spec = with_known_purpose(row.spec) if row.kind == Kind.POOL else row.spec
+    return Declared(row.kind, row.name, row.labels, row.version, row.valid_from, row.valid_to, spec)

@@ -48,10 +48,12 @@ class DeclaredStep:
         named: Sequence[Document],
         touched: Sequence[Document],
         origin: Origin | None,
+        reason: str | None = None,
     ) -> None:
         self._unit = unit
         self._store = store
         self._origin = origin
+        self._said = {} if reason is None else {"reason": reason}
         self._newest = rows.newest(view, Scope.system(), [document.key for document in named])
         latest = max((row.valid_to or row.valid_from for row in self._newest.values()), default=0)
         self.at = max(store.now(), latest + 1)
@@ -131,7 +133,9 @@ class DeclaredStep:
             project=_project(document),
             cluster=document.name if isinstance(document.spec, ClusterSpec) else None,
             origin=self._origin,
-            extra={"changed": [change.path for change in diff[:MAX_PATHS]], "changes": len(diff)},
+            extra={
+                "changed": [change.path for change in diff[:MAX_PATHS]], "changes": len(diff), **self._said
+            },
         )
 
 

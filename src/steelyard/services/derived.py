@@ -30,11 +30,14 @@ POLICY_VERSION = "policy_version"
 ORG_VERSION = "org_version"
 INVENTORY_VERSION = "inventory_version"
 ACCESS_VERSION = "access_version"
+#: Moves with what pools let in, also where that follows from no document: closings, verifications.
+POOL_VERSION = "pool_version"
+LABEL_VERSION = "label_version"
 
 #: Which version counters a change of a kind moves. The organisation is a quota tree, too.
 COUNTERS: dict[Kind, tuple[str, ...]] = {
     Kind.CLUSTER: (INVENTORY_VERSION,),
-    Kind.POOL: (INVENTORY_VERSION,),
+    Kind.POOL: (INVENTORY_VERSION, POOL_VERSION),
     Kind.TEAM: (ORG_VERSION, POLICY_VERSION),
     Kind.PROJECT: (ORG_VERSION, POLICY_VERSION),
     Kind.NAMESPACE: (ORG_VERSION, POLICY_VERSION),
@@ -45,6 +48,11 @@ COUNTERS: dict[Kind, tuple[str, ...]] = {
     Kind.ROUTING: (POLICY_VERSION,),
     Kind.TEMPLATE: (),
     Kind.BINDING: (ACCESS_VERSION,),
+    Kind.LABEL_VOCABULARY: (LABEL_VERSION,),
+    Kind.SUPPORT_DOCUMENT: (),
+    Kind.EXTENSION: (),
+    Kind.OBSERVATION_SOURCE: (),
+    Kind.REGISTER_ENTRY: (),
 }
 
 

@@ -21,18 +21,17 @@ from steelyard.model.policy import OnExceed
 from steelyard.model.resources import DeviceClass, EngineKind
 from steelyard.model.units import DAY, HOUR
 from steelyard.model.workloads import WorkloadKind
+from steelyard.services.device_document import read_devices
 from steelyard.services.kinds import (
     FLAVOR_PREFIX,
     ROUTING_NAME,
     BindingSpec,
     ClusterSpec,
     CohortSpec,
-    FlavorSpec,
     HardLimitSpec,
     Kind,
     LimitSpec,
     NamespaceSpec,
-    PoolSpec,
     PriorityClassSpec,
     ProjectSpec,
     QueueSpec,
@@ -44,7 +43,15 @@ from steelyard.services.kinds import (
     TemplateSpec,
     amount_unit,
 )
+from steelyard.services.pool_document import read_pool, with_known_purpose
 from steelyard.services.reading import DocumentReader, shown
+from steelyard.services.support_specs import (
+    read_extension,
+    read_register_entry,
+    read_source,
+    read_support_document,
+)
+from steelyard.services.vocabulary_spec import VOCABULARY_NAME, read_vocabulary
 from steelyard.services.workload_document import check_template_body
 
 MAX_DOCUMENTS = 2000
@@ -53,6 +60,8 @@ MAX_LIMITS = 64
 MAX_ROUTES = 1000
 MAX_SHARED = 64
 MAX_SPEC_BYTES = 4 * 1024 * 1024
+#: Kinds of which there is one object, by its name.
+_ONE_OF_ITS_KIND = {Kind.ROUTING: ROUTING_NAME, Kind.LABEL_VOCABULARY: VOCABULARY_NAME}
 _ENGINES = (EngineKind.LOCAL, EngineKind.SIMULATED)
 _WHOLE_INSTALLATION = frozenset({RoleName.ADMINISTRATOR, RoleName.AUDITOR, RoleName.MONITOR})
 
@@ -106,8 +115,8 @@ def parse_document(raw: object) -> Document:
     outer.finish()
     spec = _PARSERS[kind](reader)
     reader.finish()
-    if kind is Kind.ROUTING and name != ROUTING_NAME:
-        raise InvalidError("field-invalid", path="metadata.name", expected=ROUTING_NAME)
+    if name != _ONE_OF_ITS_KIND.get(kind, name):
+        raise InvalidError("field-invalid", path="metadata.name", expected=_ONE_OF_ITS_KIND[kind])
     return make_document(kind, name, labels, spec)
 
 
@@ -125,6 +134,8 @@ def make_document(kind: Kind, name: str, labels: tuple[tuple[str, str], ...], sp
 
 def stored_document(kind: str, name: str, labels: dict[str, str], body: dict[str, Any]) -> Document:
     """A document as it stands in the store. What was accepted once is read by the same parser."""
+    if kind == Kind.POOL:
+        body = with_known_purpose(body)
     return parse_document({"kind": kind, "metadata": {"name": name, "labels": labels}, "spec": body})
 
 
@@ -183,9 +194,12 @@ def _cluster(reader: DocumentReader) -> ClusterSpec:
         work, artifacts = (inner.span(key, None, longest=_LONGEST_KEPT) for key in ("work", "artifacts"))
         logs = inner.optional_amount("logs", "memory")
         inner.finish()
+    devices = None
+    if engine is EngineKind.LOCAL and reader.has("devices"):
+        devices = read_devices(reader.reader("devices"))
     return ClusterSpec(
         engine, tuple(reserve), simulation, reader.optional_text("owner"), within, isolation, limit or None,
-        free, work, artifacts, logs or None,
+        free, work, artifacts, logs or None, devices,
     )  # fmt: skip
 
 
@@ -210,32 +224,6 @@ def _word(reader: DocumentReader, key: str, words: tuple[str, ...], default: str
     if word not in words:
         raise InvalidError("field-invalid", path=reader.at(key), expected=" | ".join(words))
     return word
-
-
-def _pool(reader: DocumentReader) -> PoolSpec:
-    selector = reader.reader("selector")
-    labels = selector.labels()
-    selector.finish()
-    flavors = []
-    for inner in reader.readers("flavors", 64):
-        flavor = FlavorSpec(
-            inner.name("name"),
-            inner.choice("class", DeviceClass),
-            inner.optional_text("model", limit=63),
-            inner.optional_text("family", limit=63),
-        )
-        inner.finish()
-        flavors.append(flavor)
-    names = [flavor.name for flavor in flavors]
-    if len(set(names)) != len(names):
-        raise InvalidError("field-invalid", path=reader.at("flavors"), expected="entries without doubles")
-    return PoolSpec(
-        reader.name("cluster"),
-        labels,
-        tuple(flavors),
-        reader.optional_text("purpose"),
-        reader.optional_text("owner"),
-    )
 
 
 # --- organisation ---------------------------------------------------------------------------------
@@ -353,7 +341,7 @@ def _template(reader: DocumentReader) -> TemplateSpec:
 
 _PARSERS: dict[Kind, Callable[[DocumentReader], Spec]] = {
     Kind.CLUSTER: _cluster,
-    Kind.POOL: _pool,
+    Kind.POOL: read_pool,
     Kind.TEAM: _team,
     Kind.PROJECT: _project,
     Kind.NAMESPACE: _namespace,
@@ -364,4 +352,9 @@ _PARSERS: dict[Kind, Callable[[DocumentReader], Spec]] = {
     Kind.ROUTING: _routing,
     Kind.TEMPLATE: _template,
     Kind.BINDING: _binding,
+    Kind.LABEL_VOCABULARY: read_vocabulary,
+    Kind.SUPPORT_DOCUMENT: read_support_document,
+    Kind.EXTENSION: read_extension,
+    Kind.OBSERVATION_SOURCE: read_source,
+    Kind.REGISTER_ENTRY: read_register_entry,
 }

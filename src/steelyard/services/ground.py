@@ -12,17 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from steelyard.evidence.leaf import Sequenced
+from steelyard.model.labels import Vocabulary
 from steelyard.model.organisation import Scope
 from steelyard.model.orghistory import OrgHistory
 from steelyard.model.policy import QUEUE_TREE, OnExceed, Policy
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.units import MILLISECOND
 from steelyard.model.workloads import MemberRequest, Shape
-from steelyard.scheduling import QuotaTree, Snapshot, can_ever_fit, over_refusing_limit
+from steelyard.scheduling import QuotaTree, Snapshot, can_ever_fit, over_refusing_limit, shut_now
 from steelyard.services.declared_step import DECLARED_VERSION
 from steelyard.services.documents import stored_document
-from steelyard.services.guarantees import over_nominal
+from steelyard.services.guarantees import Judged, judge_guarantee, over_nominal
 from steelyard.services.kinds import TemplateSpec
+from steelyard.services.labels import load_vocabulary
 from steelyard.services.organisation import load_history
 from steelyard.services.policy import Routes, load_policy, routes
 from steelyard.store.database import View
@@ -40,6 +42,10 @@ _MOVING = frozenset({"workload", "refusal"})
 FOLLOWED_VERSION = "followed_version"
 #: Reasons that speak of the devices there are.
 _OF_CAPACITY = frozenset({ReasonCode.NO_MATCHING_FLAVOR, ReasonCode.EXCEEDS_CAPACITY})
+#: Reasons that speak of the labels and rules of the pools there are.
+_OF_POOLS = frozenset(
+    {ReasonCode.LABEL_MISMATCH, ReasonCode.POOL_NOT_ADMITTING, ReasonCode.LENDING_UNVERIFIED}
+)
 
 
 class SubmitSnapshots(Protocol):
@@ -70,6 +76,7 @@ class Ground:
     refuses: bool  # some limit refuses what exceeds it
     unseen: frozenset[str] = frozenset()
     behind: bool = False
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
     never: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
 
     def judge(self, shape: Shape) -> tuple[Reason, ...]:
@@ -80,7 +87,9 @@ class Ground:
             if len(self.never) < MAX_SHAPES:
                 self.never[shape.key] = known
         if known and self._may_change(shape):
-            known = tuple(reason for reason in known if reason.code not in _OF_CAPACITY)
+            passing = _OF_CAPACITY | _OF_POOLS if self._may_be_taken(shape) else _OF_CAPACITY
+            known = tuple(reason for reason in known if reason.code not in passing)
+        known = known or shut_now(self.snapshot, shape)
         if known or not self.refuses:
             return known
         return over_refusing_limit(self.snapshot, shape)
@@ -88,6 +97,10 @@ class Ground:
     def _may_change(self, shape: Shape) -> bool:
         """Whether devices that could take the shape may turn up in a moment."""
         return self.behind or any(self._may_fit_unseen(request) for _, _, request in shape.roles)
+
+    def _may_be_taken(self, shape: Shape) -> bool:
+        """Whether some pool whose devices may turn up in a moment has no rule against the shape."""
+        return self.behind or any(pool.cluster in self.unseen for pool in self.snapshot.pools.values())
 
     def _may_fit_unseen(self, request: MemberRequest) -> bool:
         return bool(self.unseen) and (not request.clusters or not self.unseen.isdisjoint(request.clusters))
@@ -137,6 +150,12 @@ class Grounds:
         with self._store.read() as view:
             return over_nominal(view, ground.snapshot.trees.get(QUEUE_TREE), shape, replicas)
 
+    def judge_guarantee(self, now: int, shape: Shape, replicas: int) -> Judged:
+        """Why so many replicas of a shape can't be guaranteed: by the quota of now, not of a moment ago."""
+        with self._store.read() as view:
+            trees = self._snapshots.for_submit(view, now).trees
+            return judge_guarantee(view, trees.get(QUEUE_TREE), shape, replicas)
+
     def drop(self) -> None:
         """Read anew the next time."""
         self._moved += 1
@@ -165,7 +184,8 @@ class Grounds:
         versions = counters(view)
         behind = versions.get(FOLLOWED_VERSION, 0) not in (0, versions.get(DECLARED_VERSION, 0))
         return Ground(
-            now, load_history(view), routes(view), policy, snapshot, refuses, unseen, behind, never
+            now, load_history(view), routes(view), policy, snapshot, refuses, unseen, behind,
+            load_vocabulary(view), never,
         )  # fmt: skip
 
     def _published(self, done: Sequenced) -> None:
@@ -178,6 +198,7 @@ def _same(before: Ground, snapshot: Snapshot, policy: Policy) -> bool:
     old = before.snapshot
     same_parts = (
         old.nodes is snapshot.nodes and old.flavors is snapshot.flavors and old.trees is snapshot.trees
+        and old.pools is snapshot.pools
     )
     return same_parts and before.policy.version == policy.version
 

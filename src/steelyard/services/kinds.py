@@ -10,13 +10,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from steelyard.devices.settings import DeviceSettings
+from steelyard.devices.settings import to_spec as write_settings
 from steelyard.engines.local.isolation import Wish
 from steelyard.model.organisation import RoleName
 from steelyard.model.policy import OnExceed
 from steelyard.model.resources import DeviceClass, EngineKind
 from steelyard.model.units import MILLISECOND
 from steelyard.model.workloads import WorkloadKind
-from steelyard.services.reading import write_amount
+from steelyard.services.pool_spec import PoolSpec
+from steelyard.services.reading import given, write_amount
+from steelyard.services.support_specs import (
+    ExtensionSpec,
+    ObservationSourceSpec,
+    RegisterEntrySpec,
+    SupportDocumentSpec,
+)
+from steelyard.services.vocabulary_spec import VocabularySpec
 
 SpecBody: TypeAlias = dict[str, Any]
 FLAVOR_PREFIX = "flavor/"
@@ -26,6 +36,7 @@ ROUTING_NAME = "default"
 class Kind(StrEnum):
     """Kinds that are declared, in the order in which they are applied and exported."""
 
+    LABEL_VOCABULARY = "LabelVocabulary"
     CLUSTER = "Cluster"
     POOL = "Pool"
     TEAM = "Team"
@@ -38,14 +49,13 @@ class Kind(StrEnum):
     ROUTING = "Routing"
     TEMPLATE = "Template"
     BINDING = "Binding"
+    SUPPORT_DOCUMENT = "SupportDocument"
+    EXTENSION = "Extension"
+    OBSERVATION_SOURCE = "ObservationSource"
+    REGISTER_ENTRY = "RegisterEntry"
 
 
 APPLY_ORDER: dict[Kind, int] = {kind: index for index, kind in enumerate(Kind)}
-
-
-def given(**values: Any) -> SpecBody:
-    """The keys that hold something."""
-    return {key: value for key, value in values.items() if value is not None and value != [] and value != {}}
 
 
 def _mib(amount: int | None) -> str | int | None:
@@ -71,6 +81,7 @@ class ClusterSpec:
     keep_work: int | None = None  # µs after an attempt's end; then its work folder goes, but for artifacts
     keep_artifacts: int | None = None  # µs after it; then these go, too
     keep_logs: int | None = None  # MiB of each member's log: its beginning and its end; local
+    devices: DeviceSettings | None = None  # how accelerators are looked for; None: by the defaults; local
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
@@ -81,43 +92,12 @@ class ClusterSpec:
                 work=_span(self.keep_work), artifacts=_span(self.keep_artifacts), logs=_mib(self.keep_logs)
             ), isolation=None if self.isolation is None else _isolation(self.isolation),
             workFolder=given(sizeLimit=_mib(self.work_limit), minFree=_mib(self.min_free)),
+            devices=None if self.devices is None else write_settings(self.devices),
         )  # fmt: skip
 
 
 def _span(micros: int | None) -> str | None:
     return None if micros is None else f"{micros // MILLISECOND}ms"
-
-
-@dataclass(frozen=True, slots=True)
-class FlavorSpec:
-    """Interchangeable devices of one pool."""
-
-    name: str
-    device_class: DeviceClass
-    model: str | None = None
-    family: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PoolSpec:
-    """Nodes of a cluster chosen by labels; an empty selector chooses all."""
-
-    cluster: str
-    selector: tuple[tuple[str, str], ...] = ()
-    flavors: tuple[FlavorSpec, ...] = ()
-    purpose: str | None = None
-    owner: str | None = None
-
-    def to_spec(self) -> SpecBody:
-        """The document's spec."""
-        flavors = [
-            given(name=f.name, **{"class": f.device_class.value}, model=f.model, family=f.family)
-            for f in self.flavors
-        ]
-        selector = {"labels": dict(self.selector)} if self.selector else None
-        return given(
-            cluster=self.cluster, selector=selector, purpose=self.purpose, owner=self.owner, flavors=flavors
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +301,11 @@ Spec: TypeAlias = (
     | PriorityClassSpec
     | RoutingSpec
     | TemplateSpec
+    | VocabularySpec
+    | SupportDocumentSpec
+    | ExtensionSpec
+    | ObservationSourceSpec
+    | RegisterEntrySpec
 )
 
 

@@ -6,29 +6,30 @@ so that the order of documents in one apply does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from steelyard.model.errors import ConflictError, InvalidError
 from steelyard.model.organisation import RoleName
 from steelyard.model.resources import DeviceClass, EngineKind
+from steelyard.scheduling.admission import joined
 from steelyard.services.documents import Document
 from steelyard.services.kinds import (
     FLAVOR_PREFIX,
     BindingSpec,
     ClusterSpec,
     CohortSpec,
-    FlavorSpec,
     HardLimitSpec,
     Kind,
     LimitSpec,
     NamespaceSpec,
-    PoolSpec,
     ProjectSpec,
     QueueSpec,
     QuotaSpec,
     RoutingSpec,
 )
+from steelyard.services.pool_spec import FlavorSpec, PoolSpec
+from steelyard.services.support_specs import ExtensionSpec, ObservationSourceSpec
 
 World: TypeAlias = Mapping[tuple[str, str], Document]
 FLAVOR = "Flavor"
@@ -48,7 +49,7 @@ def references(document: Document) -> Iterator[Reference]:
     """All objects that a document names."""
     spec = document.spec
     if isinstance(spec, PoolSpec):
-        yield Reference("spec.cluster", Kind.CLUSTER, spec.cluster)
+        yield from _of_pool(spec)
     elif isinstance(spec, ProjectSpec):
         yield Reference("spec.team", Kind.TEAM, spec.team)
     elif isinstance(spec, NamespaceSpec):
@@ -65,7 +66,19 @@ def references(document: Document) -> Iterator[Reference]:
         yield Reference(f"spec.{spec.level}", _LEVELS[spec.level], spec.target)
     elif isinstance(spec, RoutingSpec):
         yield from _of_routes(spec)
+    elif isinstance(spec, ExtensionSpec | ObservationSourceSpec) and spec.cluster is not None:
+        yield Reference("spec.cluster", Kind.CLUSTER, spec.cluster)
     yield from _of_limits(document)
+
+
+def _of_pool(spec: PoolSpec) -> Iterator[Reference]:
+    yield Reference("spec.cluster", Kind.CLUSTER, spec.cluster)
+    for index, name in enumerate(spec.admission.projects):
+        yield Reference(f"spec.admission.projects[{index}]", Kind.PROJECT, name)
+    for index, name in enumerate(spec.admission.teams):
+        yield Reference(f"spec.admission.teams[{index}]", Kind.TEAM, name)
+    for index, name in enumerate(spec.lends_to):
+        yield Reference(f"spec.lending.to[{index}]", Kind.POOL, name)
 
 
 def _of_limits(document: Document) -> Iterator[Reference]:
@@ -97,7 +110,8 @@ def check(world: World, users: Collection[str]) -> None:
             if kind == FLAVOR:
                 _check_flavor(document, path, name, flavors)
             elif (name not in users) if kind == USER else ((kind, name) not in world):
-                raise _missing(document, path, kind, name)
+                there = sorted(users) if kind == USER else sorted(n for k, n in world if k == kind)
+                raise _missing(document, path, kind, name, there)
     _check_tree_names(world)
     _check_cycles(world)
     _check_quotas(world)
@@ -115,7 +129,8 @@ def _check_machines(world: World) -> None:
         raise InvalidError("machine-declared-twice", name=local[1], other=local[0])
 
 
-def _missing(document: Document, path: str, kind: str, name: str) -> InvalidError:
+def _missing(document: Document, path: str, kind: str, name: str, there: Iterable[str]) -> InvalidError:
+    """`there`: the names that exist."""
     return InvalidError(
         "reference-missing",
         kind=document.kind.value,
@@ -123,6 +138,7 @@ def _missing(document: Document, path: str, kind: str, name: str) -> InvalidErro
         path=path,
         target_kind=kind,
         target=name,
+        known=None if kind == USER else joined(there),
     )
 
 
@@ -139,7 +155,7 @@ def _flavors(world: World) -> dict[str, FlavorSpec]:
 
 def _check_flavor(document: Document, path: str, name: str, flavors: Mapping[str, FlavorSpec]) -> None:
     if name not in flavors:
-        raise _missing(document, path, FLAVOR, name)
+        raise _missing(document, path, FLAVOR, name, sorted(flavors))
     if flavors[name].device_class is DeviceClass.MEMORY:
         raise InvalidError("field-invalid", path=path, expected="a flavor that is not of memory")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -23,6 +24,7 @@ from steelyard.model.workloads import (
     WorkloadSpec,
 )
 from steelyard.services import workload_parts
+from steelyard.services.faults import Faults
 from steelyard.services.reading import NAME, DocumentReader, deep_merge, shown
 
 #: (name, version or None for the newest) → (version, spec) or None where there is no such template.
@@ -76,9 +78,22 @@ class _TopReader(DocumentReader):
 
 
 def parse_workload(raw: object, template_lookup: TemplateLookup) -> WorkloadSpec:
-    """The workload that a document asks for. Raises InvalidError with the path of what is wrong, and
-    `template-unknown` where the named template (NAME or NAME@VERSION) is not there."""
-    outer = _TopReader(raw, "document")
+    """The workload that a document asks for. Raises InvalidError with the path of what is wrong and, as
+    `faults`, all that is; `template-unknown` where there is no such template (NAME or NAME@VERSION)."""
+    try:
+        return _workload(raw, template_lookup, None)
+    except InvalidError as error:
+        faults = Faults()
+        faults.add(error)
+    try:  # once more, to its end
+        _workload(raw, template_lookup, faults)
+    except InvalidError as error:
+        faults.add(error)
+    raise faults.error(raw)
+
+
+def _workload(raw: object, template_lookup: TemplateLookup, faults: Faults | None) -> WorkloadSpec:
+    outer = _TopReader(raw, "document", faults)
     if outer.text("kind") != "Workload":
         raise InvalidError("field-invalid", path="kind", expected="Workload")
     metadata = outer.reader("metadata")
@@ -90,7 +105,7 @@ def parse_workload(raw: object, template_lookup: TemplateLookup) -> WorkloadSpec
     if isinstance(body, dict) and body.get("template") is not None:
         template, below = _template(body["template"], template_lookup)
         body = deep_merge(below, {key: value for key, value in body.items() if key != "template"})
-    return _spec(name, namespace, labels, template, DocumentReader(body, "spec"))
+    return _spec(name, namespace, labels, template, DocumentReader(body, "spec", faults))
 
 
 def check_template_body(raw: object, path: str) -> None:
@@ -118,12 +133,12 @@ def _spec(
 ) -> WorkloadSpec:
     roles = tuple(_role(inner) for inner in r.readers("roles", MAX_ROLES))
     if not roles:
-        raise InvalidError("field-missing", path="spec.roles")
+        r.wrong("field-missing", "spec.roles")
     names = [role.name for role in roles]
     if len(set(names)) != len(names):
-        raise InvalidError("field-invalid", path="spec.roles", expected="entries without doubles")
+        r.wrong("field-invalid", "spec.roles", expected="entries without doubles")
     if sum(role.count for role in roles) > MAX_MEMBERS:
-        raise InvalidError("field-out-of-bounds", path="spec.roles", low=1, high=MAX_MEMBERS)
+        r.wrong("field-out-of-bounds", "spec.roles", low=1, high=MAX_MEMBERS)
     kind = r.choice("kind", WorkloadKind)
     # a service is not squeezed by work of a higher priority unless its owner says that it may be
     preemptible = r.flag("preemptible") if r.has("preemptible") else kind is not WorkloadKind.INFERENCE
@@ -142,7 +157,7 @@ def _spec(
         hold=r.flag("hold"),
         labels=labels,
         artifacts=tuple(
-            _inside(path, f"spec.artifacts[{index}]")
+            r.attempt("", partial(_inside, path, f"spec.artifacts[{index}]"))
             for index, path in enumerate(r.texts("artifacts", MAX_PATHS, 1024))
         ),
         preemptible=preemptible,
@@ -161,7 +176,7 @@ def _role(r: DocumentReader) -> Role:
         command=_command(r),
         env=_env(r.reader("env")),
         **_surroundings(r),
-        working_directory=_folder(r.optional_text("workingDirectory", limit=1024), r.at("workingDirectory")),
+        working_directory=_folder(r),
         port=r.flag("port"),
         probe=_probe(r.reader("probe")) if r.has("probe") else None,
         requires=_requires(r),
@@ -179,24 +194,24 @@ def _surroundings(r: DocumentReader) -> dict[str, Any]:
     runtime = r.choice("runtime", Runtime, implied)
     for key, said, belongs in (("image", image, Runtime.CONTAINER), ("venv", venv, Runtime.VENV)):
         if runtime is belongs and said is None:
-            raise InvalidError("field-missing", path=r.at(key))
-        if runtime is not belongs and said is not None:
-            raise InvalidError("field-invalid", path=r.at(key), expected=f"runtime: {belongs.value}")
+            r.wrong("field-missing", r.at(key))
+        if runtime is not belongs and said is not None and not r.is_wrong("runtime"):
+            r.wrong("field-invalid", r.at(key), expected=f"runtime: {belongs.value}")
     if image is not None and not _IMAGE.fullmatch(image):
         expected = "[REGISTRY/]NAME[:TAG][@sha256:DIGEST]"
-        raise InvalidError("field-invalid", path=r.at("image"), expected=expected)
+        r.wrong("field-invalid", r.at("image"), expected=expected)
     pure = PurePosixPath(venv or "/venv")
     if not pure.is_absolute() or ".." in pure.parts or ":" in str(pure):
-        raise InvalidError("field-invalid", path=r.at("venv"), expected="an absolute folder")
+        r.wrong("field-invalid", r.at("venv"), expected="an absolute folder")
     pull = r.choice("pull", PullPolicy, PullPolicy.NEVER)
     if pull is not PullPolicy.NEVER and image is None:
-        raise InvalidError("field-missing", path=r.at("image"))
+        r.wrong("field-missing", r.at("image"))
     return {"image": image, "runtime": runtime, "venv": venv, "pull": pull}
 
 
 def _request(r: DocumentReader) -> MemberRequest:
     if not r.has("requests"):
-        raise InvalidError("field-missing", path=r.at("requests"))
+        r.wrong("field-missing", r.at("requests"))
     inner = r.reader("requests")
     amounts = []
     for device_class in sorted(DeviceClass):
@@ -205,23 +220,24 @@ def _request(r: DocumentReader) -> MemberRequest:
             amounts.append((device_class, amount))
     inner.finish()
     if not amounts:
-        raise InvalidError("field-invalid", path=inner.path, expected="a quantity above zero")
+        inner.wrong("field-invalid", inner.path, expected="a quantity above zero")
     if sum(device_class in ACCELERATORS for device_class, _ in amounts) > 1:
-        raise InvalidError("field-invalid", path=inner.path, expected="gpu | npu | other")
-    node_labels = r.labels("nodeLabels")
+        inner.wrong("field-invalid", inner.path, expected="gpu | npu | other")
     return MemberRequest(
-        tuple(amounts), r.names("flavors", 64), r.texts("models", 64), r.names("clusters", 64), node_labels
-    )
+        tuple(amounts), r.names("flavors", 64), r.texts("models", 64), r.names("clusters", 64),
+        r.labels("nodeLabels"), r.labels("needs"),
+    )  # fmt: skip
 
 
 def _command(r: DocumentReader) -> tuple[str, ...]:
     found = []
     for raw, path in r.items("command", MAX_COMMAND):
         if not isinstance(raw, str) or len(raw) > MAX_ARGUMENT or "\0" in raw:
-            raise InvalidError("field-invalid", path=path, expected="text")
-        found.append(_sound(raw, path))
+            r.wrong("field-invalid", path, expected="text")
+            continue
+        found.append(r.attempt("", partial(_sound, raw, path)))
     if not found or not found[0]:
-        raise InvalidError("field-missing", path=r.at("command"))
+        r.wrong("field-missing", r.at("command"))
     return tuple(found)
 
 
@@ -229,16 +245,17 @@ def _env(r: DocumentReader) -> tuple[tuple[str, str], ...]:
     found = []
     keys = r.left()
     if len(keys) > MAX_ENV:
-        raise InvalidError("field-out-of-bounds", path=r.path, low=0, high=MAX_ENV)
+        r.wrong("field-out-of-bounds", r.path, low=0, high=MAX_ENV)
     for key in sorted(keys):
         value = r.take(key)
         if not _ENV_NAME.fullmatch(key):
-            raise InvalidError("field-invalid", path=r.at(shown(key)), expected="name of a variable")
+            r.wrong("field-invalid", r.at(shown(key)), expected="name of a variable")
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str) or len(value) > MAX_ARGUMENT or "\0" in value:
-            raise InvalidError("field-invalid", path=r.at(key), expected="text")
-        found.append((key, _sound(value, r.at(key))))
+            r.wrong("field-invalid", r.at(key), expected="text")
+            continue
+        found.append((key, r.attempt("", partial(_sound, value, r.at(key)))))
     return tuple(found)
 
 
@@ -246,13 +263,13 @@ def _expect(r: DocumentReader) -> dict[str, str]:
     found = {}
     keys = r.left()
     if len(keys) > 64:
-        raise InvalidError("field-out-of-bounds", path=r.path, low=0, high=64)
+        r.wrong("field-out-of-bounds", r.path, low=0, high=64)
     for key in sorted(keys):
         value = r.take(key)
         if isinstance(value, bool):
             value = "true" if value else "false"
         text = str(value) if isinstance(value, int) else value
-        found[key] = Reader({key: text}, r.path).text(key, limit=1000)
+        found[key] = r.attempt("", partial(Reader({key: text}, r.path).text, key, limit=1000))
     return found
 
 
@@ -260,7 +277,7 @@ def _work_limit(r: DocumentReader) -> int | None:
     """MiB that each member may keep in its work folder."""
     limit = r.optional_amount("sizeLimit", "memory")
     if limit == 0:
-        raise InvalidError("field-out-of-bounds", path=r.at("sizeLimit"), low=1, high=MAX_QUANTITY)
+        r.wrong("field-out-of-bounds", r.at("sizeLimit"), low=1, high=MAX_QUANTITY)
     r.finish()
     return limit
 
@@ -269,14 +286,14 @@ def _requires(r: DocumentReader) -> tuple[str, ...]:
     found = r.texts("requires", 256)
     for index, text in enumerate(found):
         if requires.parse(text) is None:
-            raise InvalidError("field-invalid", path=f"{r.at('requires')}[{index}]", expected=requires.SYNTAX)
+            r.wrong("field-invalid", f"{r.at('requires')}[{index}]", expected=requires.SYNTAX)
     return found
 
 
 def _probe(r: DocumentReader) -> Probe:
     path = r.text("path", _PROBE.path, limit=1024)
     if not path.startswith("/"):
-        raise InvalidError("field-invalid", path=r.at("path"), expected="a path that begins with /")
+        r.wrong("field-invalid", r.at("path"), expected="a path that begins with /")
     interval = r.span("interval", _PROBE.interval, longest=10 * MINUTE) or _PROBE.interval
     probe = Probe(path, interval, r.integer("failures", _PROBE.failures, low=1, high=1000))
     r.finish()
@@ -298,10 +315,9 @@ def _inside(text: str, path: str) -> str:
     return str(pure)
 
 
-def _folder(text: str | None, path: str) -> str | None:
+def _folder(r: DocumentReader) -> str | None:
     """A working directory: absolute, or below the work folder."""
-    if text is None:
-        return None
-    if ".." in PurePosixPath(text).parts:
-        raise InvalidError("path-outside", path=path, value=shown(text))
+    text = r.optional_text("workingDirectory", limit=1024)
+    if text is not None and ".." in PurePosixPath(text).parts:
+        r.wrong("path-outside", r.at("workingDirectory"), value=shown(text))
     return text

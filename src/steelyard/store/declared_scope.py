@@ -12,7 +12,12 @@ DeclaredKey: TypeAlias = tuple[str, str]
 Specs: TypeAlias = Mapping[DeclaredKey, dict[str, Any]]
 
 #: Kinds that everybody sees who is bound anywhere: what there is to run on and how to ask for it.
-SHARED_KINDS = frozenset({"Cluster", "Pool", "PriorityClass", "Template"})
+SHARED_KINDS = frozenset(
+    {
+        "Cluster", "Pool", "PriorityClass", "Template", "LabelVocabulary", "SupportDocument", "Extension",
+        "ObservationSource", "RegisterEntry",
+    }
+)  # fmt: skip
 
 
 def visible_keys(specs: Specs, scope: Scope) -> set[DeclaredKey]:

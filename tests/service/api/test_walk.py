@@ -27,6 +27,10 @@ NO_TOKEN = "cr_0000000000000"
 NO_WORKLOAD = "wl_0000000000000"
 NO_CYCLE = "cy_0000000000000"
 NO_RELEASE = "rl_0000000000000"
+NO_ADMISSION = "ad_0000000000000"
+NO_RECORD = "vr_0000000000000"
+#: What nobody may see who is bound nowhere, and what is not there.
+SHARED = [404, 404, 404, 404, 404, 403]
 JOB = {
     "kind": "Workload",
     "metadata": {"name": "walk", "namespace": "vision-dev"},
@@ -105,6 +109,43 @@ TABLE: list[Row] = [
         None,
         [404, 404, 404, 404, 404, 403],
     ),
+    ("GET /v1/pools", "/v1/pools", None, BOUND),
+    ("GET /v1/pools/{name}", "/v1/pools/none", None, SHARED),
+    ("POST /v1/pools/{name}/close", "/v1/pools/none/close", {"reason": "x"}, [404, *ADMIN[1:]]),
+    ("POST /v1/pools/{name}/open", "/v1/pools/none/open", {"reason": "x"}, [404, *ADMIN[1:]]),
+    ("GET /v1/labels", "/v1/labels", None, BOUND),
+    ("GET /v1/labels/lint", "/v1/labels/lint", None, BOUND),
+    ("GET /v1/labels/history", "/v1/labels/history", None, BOUND),
+    ("GET /v1/admissions", "/v1/admissions", None, BOUND),
+    (
+        "POST /v1/admissions",
+        "/v1/admissions",
+        {"class": "none", "family": "f", "model": "m", "reason": "x"},
+        [400, *ADMIN[1:]],
+    ),
+    ("GET /v1/admissions/{admission_id}", f"/v1/admissions/{NO_ADMISSION}", None, SHARED),
+    (
+        "POST /v1/admissions/{admission_id}/steps/{step}",
+        f"/v1/admissions/{NO_ADMISSION}/steps/owner",
+        {"owner": "x", "on_call": "y"},
+        [404, *ADMIN[1:]],
+    ),
+    (
+        "POST /v1/admissions/{admission_id}/finish",
+        f"/v1/admissions/{NO_ADMISSION}/finish",
+        None,
+        [404, *ADMIN[1:]],
+    ),
+    ("GET /v1/verifications", "/v1/verifications", None, BOUND),
+    ("GET /v1/verifications/{verification_id}", f"/v1/verifications/{NO_RECORD}", None, SHARED),
+    (
+        "POST /v1/verifications/{verification_id}/end",
+        f"/v1/verifications/{NO_RECORD}/end",
+        {"reason": "x"},
+        [404, *ADMIN[1:]],
+    ),
+    ("GET /v1/register", "/v1/register", None, BOUND),
+    ("GET /v1/register/{name}", "/v1/register/none", None, SHARED),
     ("GET /v1/queues", "/v1/queues", None, BOUND),
     ("GET /v1/quotas", "/v1/quotas", None, BOUND),
     ("GET /v1/cycles", "/v1/cycles", None, WHOLE),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from steelyard.client.asynchronous.access import AsyncAccess
 from steelyard.client.asynchronous.evidence import AsyncEvidence
 from steelyard.client.asynchronous.objects import AsyncObjects
+from steelyard.client.asynchronous.pools import AsyncPools
 from steelyard.client.asynchronous.programs import AsyncPrograms
 from steelyard.client.asynchronous.releases import AsyncReleases
 from steelyard.client.asynchronous.resources import AsyncResources
@@ -12,7 +13,8 @@ from steelyard.client.asynchronous.workloads import AsyncWorkloads
 
 
 class AsyncClient(
-    AsyncWorkloads, AsyncPrograms, AsyncReleases, AsyncResources, AsyncObjects, AsyncEvidence, AsyncAccess
+    AsyncWorkloads, AsyncPrograms, AsyncReleases, AsyncResources, AsyncPools, AsyncObjects, AsyncEvidence,
+    AsyncAccess,
 ):
     """A server as a program sees it. Usable as an asynchronous context manager, within one event loop.
 

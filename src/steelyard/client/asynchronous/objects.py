@@ -12,13 +12,15 @@ from steelyard.client.views import ApplyResult, Json
 class AsyncObjects(AsyncRequests):
     """Declared objects."""
 
-    async def apply(self, documents: list[Json], *, dry_run: bool = False) -> list[ApplyResult]:
-        """Declares objects: what became of each, with its differences."""
-        return await self._ask(objects.apply(documents, dry_run))
+    async def apply(
+        self, documents: list[Json], *, dry_run: bool = False, reason: str | None = None
+    ) -> list[ApplyResult]:
+        """Declares objects: what became of each, with its differences. `reason`: why, for the log."""
+        return await self._ask(objects.apply(documents, dry_run, reason))
 
     async def diff(self, documents: list[Json]) -> list[ApplyResult]:
         """What `apply` would do."""
-        return await self._ask(objects.apply(documents, True))
+        return await self._ask(objects.apply(documents, True, None))
 
     async def export(self) -> list[Json]:
         """All declared documents in the order in which they can be applied."""

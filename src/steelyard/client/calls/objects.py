@@ -8,12 +8,12 @@ from steelyard.client.call import Call, Pages, delete, get, part, post
 from steelyard.client.views import ApplyResult, Json
 
 
-def apply(documents: list[Json], dry_run: bool) -> Call[list[ApplyResult]]:
+def apply(documents: list[Json], dry_run: bool, reason: str | None) -> Call[list[ApplyResult]]:
     """Declares objects."""
     return post(
         "/v1/objects:apply",
         {"documents": documents},
-        query={"dry_run": dry_run},
+        query={"dry_run": dry_run, "reason": reason},
         of="results",
         pick=lambda answer: answer["results"],
     )

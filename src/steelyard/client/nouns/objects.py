@@ -12,13 +12,15 @@ from steelyard.client.views import ApplyResult, Json
 class Objects(Requests):
     """Declared objects."""
 
-    def apply(self, documents: list[Json], *, dry_run: bool = False) -> list[ApplyResult]:
-        """Declares objects: what became of each, with its differences."""
-        return self._ask(objects.apply(documents, dry_run))
+    def apply(
+        self, documents: list[Json], *, dry_run: bool = False, reason: str | None = None
+    ) -> list[ApplyResult]:
+        """Declares objects: what became of each, with its differences. `reason`: why, for the log."""
+        return self._ask(objects.apply(documents, dry_run, reason))
 
     def diff(self, documents: list[Json]) -> list[ApplyResult]:
         """What `apply` would do."""
-        return self._ask(objects.apply(documents, True))
+        return self._ask(objects.apply(documents, True, None))
 
     def export(self) -> list[Json]:
         """All declared documents in the order in which they can be applied."""
