@@ -13,6 +13,7 @@ import struct
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ENTERED, LEFT = "\x1b[?1049h", "\x1b[?1049l"
@@ -99,6 +100,11 @@ class Terminal:
         """Whether the terminal is as it was: lines, and what is typed is shown."""
         modes = termios.tcgetattr(self._fd)[3]
         return bool(modes & termios.ECHO and modes & termios.ICANON)
+
+    def state(self) -> str:
+        """The letter of its state, e.g. `T` while it is stopped."""
+        stat = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return stat.rpartition(")")[2].split()[0]
 
     def _read(self, seconds: float) -> bool:
         """Reads what is there; False once nothing more can come."""

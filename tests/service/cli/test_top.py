@@ -6,7 +6,8 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -33,6 +34,13 @@ def house() -> Iterator[House]:
     yield made
     made.answering.set()
     made.leave()
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def widths(screen: str) -> int:
@@ -107,6 +115,21 @@ def test_a_signal_gives_the_terminal_back(house: House) -> None:
         assert terminal.end() == 128 + signal.SIGTERM
         assert terminal.echoes()
         assert terminal.written.endswith(LEFT)
+
+
+def test_while_it_is_stopped_the_terminal_is_as_it_was(house: House) -> None:
+    with Terminal([*COMMAND, "--interval", "3600"], house.environ()) as terminal:
+        terminal.shows("2 running")
+        terminal.type("\x1a")  # Ctrl-Z
+        terminal.wrote(LEFT)
+        wait_until(lambda: terminal.state() == "T")
+        assert terminal.echoes()
+        terminal.signal(signal.SIGCONT)
+        terminal.wrote(ENTERED)
+        terminal.shows("2 running")
+        assert not terminal.echoes()
+        terminal.type("q")
+        assert terminal.end() == 0
 
 
 def test_without_colours_none_are_drawn_and_with_them_bars_are(house: House) -> None:
