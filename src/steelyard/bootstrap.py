@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import ipaddress
 import os
 import signal
 import socket
@@ -31,6 +32,7 @@ from steelyard.console.context import Console
 from steelyard.console.door import Door
 from steelyard.control.collector import tune
 from steelyard.control.loop import ControlLoop
+from steelyard.devices.settings import settings_of
 from steelyard.engines.local.engine import LocalEngine
 from steelyard.engines.local.isolation import wish_of
 from steelyard.engines.local.member_logs import DEFAULT_MIB
@@ -221,6 +223,7 @@ def open_engine(name: str, spec: Mapping[str, Any], folder: Path, store: Store) 
             keep_work=parse_duration(kept["work"]) if "work" in kept else None,
             log_limit=parse_quantity("memory", kept.get("logs", DEFAULT_MIB)),
             keep_artifacts=parse_duration(kept["artifacts"]) if "artifacts" in kept else None,
+            devices=settings_of(spec.get("devices")),
         )
     if kind == "simulated":
         (folder / "simulated").mkdir(mode=0o700, exist_ok=True)
@@ -370,11 +373,21 @@ def run_http(house: House, listener: socket.socket) -> None:
     server.run(sockets=[listener])
 
 
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address; a name that is none of its own may lead anywhere."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _say_welcome(house: House, host: str, port: int, lang: str) -> None:
     password = first_start(house.store)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{port}"
     print(text("server-listening", {"url": url}, lang), flush=True)
+    if not _is_loopback(host):
+        print(text("server-plain", {"url": url}, lang), file=sys.stderr, flush=True)
     if password is None:
         return
     path = house.folder / PASSWORD_FILE
