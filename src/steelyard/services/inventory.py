@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,7 @@ from steelyard.services.live_records import SOUND, Condition
 from steelyard.store import inventory as repository
 from steelyard.store.database import View
 from steelyard.store.flags import all_standing
+from steelyard.store.overview import device_capacities
 from steelyard.store.scoped import Record
 from steelyard.store.store import Store
 
@@ -33,8 +34,7 @@ NOUN = "inventory"
 PARTS = ("held", "free", "reserved", "unavailable", "unknown")
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """Where a device's capacity is; the parts sum to it."""
 
     held: int
@@ -290,7 +290,7 @@ def _state(device: Record, parts: Parts, live: Live) -> tuple[str, str | None]:
 def summary(connection: View, scope: Scope, now: int) -> Json:
     """Clusters, and capacity by class and cluster taken apart."""
     live = read_live(connection, scope, now)
-    devices = repository.all_devices(connection)
+    devices = device_capacities(connection)
     return {
         "as_of": now,
         "clusters": clusters(connection, now),
@@ -305,8 +305,8 @@ def class_sums(devices: Iterable[tuple[Record, Parts]]) -> list[Json]:
         if device["has_children"]:
             continue
         total = sums[device["class"], device["cluster"], bool(device["simulated"])]
-        for index, part in enumerate(PARTS):
-            total[index] += getattr(parts, part)
+        for index, amount in enumerate(parts):  # in the order of PARTS
+            total[index] += amount
     return [
         {
             "class": device_class,

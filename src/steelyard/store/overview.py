@@ -18,6 +18,20 @@ _ENDED_BADLY = t.workload.c.outcome.in_(
 )
 
 
+_CAPACITIES = select(
+    *(t.device.c[name] for name in ("id", "cluster", "device_class", "capacity", "availability")),
+    *(t.device.c[name] for name in ("has_children", "simulated")),
+).where(t.device.c.retired_at.is_(None))
+
+
+def device_capacities(connection: Connection) -> list[Record]:
+    """Of every device that is not retired what its capacity is taken apart by. Thousands: their columns are
+    named once."""
+    result = connection.execute(_CAPACITIES)
+    names = tuple(result.keys())
+    return [dict(zip(names, row, strict=True)) for row in result]
+
+
 def live_by_phase(connection: Connection, scope: Scope) -> dict[str, int]:
     """How many live workloads are in each phase."""
     w = t.workload.c
