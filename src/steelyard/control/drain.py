@@ -13,7 +13,7 @@ from steelyard.control.context import Context
 from steelyard.control.schedule import stop_attempt
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
-from steelyard.services.departures import AT_ONCE, DRAINED, departure_order, may_leave
+from steelyard.services.departures import AT_ONCE, DRAINED, RUNS, departure_order, may_leave
 from steelyard.services.groups import SERVICE, admitted_again
 from steelyard.services.live_load import live_attempt
 from steelyard.services.live_records import LiveAttempt, LiveFlag
@@ -23,8 +23,6 @@ from steelyard.store import live as rows
 from steelyard.store import tables as t
 from steelyard.store.scoped import Record
 from steelyard.store.unit import Unit
-
-_RUNS = (Phase.STARTING, Phase.RUNNING)
 
 
 class Drainer:
@@ -69,7 +67,7 @@ class Drainer:
 
     def _holders(self, draining: dict[int, LiveFlag]) -> list[tuple[LiveAttempt, LiveFlag]]:
         found = []
-        for attempt in self._context.state.in_phase(*_RUNS):
+        for attempt in self._context.state.in_phase(*RUNS):
             held = (a.device_id for member in attempt.members for a in member.allocations)
             flag = next((draining[device] for device in held if device in draining), None)
             if flag is not None and attempt.stop_reason is None:
@@ -144,7 +142,7 @@ class Drainer:
         ready = [a for a in attempts if a.phase is Phase.RUNNING and a.times.get("ready")]
         extra = max(active, key=lambda row: (not row["guaranteed"], row["group_index"]))
         attempt = self._context.state.by_workload.get(extra["id"])
-        if len(ready) > group["wanted"] and attempt is not None and attempt.phase in _RUNS:
+        if len(ready) > group["wanted"] and attempt is not None and attempt.phase in RUNS:
             detail: dict[str, object] = {"service": render("workload", group["id"])}
             stop_attempt(self._context, unit, attempt, now, "cancelled", "workload.stop", detail)
             grown.discard(group["id"])

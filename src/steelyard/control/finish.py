@@ -50,7 +50,7 @@ def finish(
     """
     outcome = attempt.outcome or outcome_of(attempt)
     attempt.times["release_confirmed"] = now
-    verdict = verdict_on(attempt, outcome)
+    verdict = verdict_on(attempt, outcome, context.state.devices)
     follows = follow_up(
         outcome,
         verdict,

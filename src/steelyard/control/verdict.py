@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from steelyard.engines.port import MemberObservation, MemberPhase
 from steelyard.model.failures import Verdict
+from steelyard.model.health import Health
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Outcome
-from steelyard.services.live_records import LiveAttempt, LiveMember
-from steelyard.services.verdicts import Ending, first_failed, judge
+from steelyard.services.live_records import LiveAttempt, LiveDevice, LiveMember
+from steelyard.services.verdicts import Ending, Ill, first_failed, judge
 
 
-def verdict_on(attempt: LiveAttempt, outcome: Outcome) -> Verdict | None:
-    """The verdict of an attempt that has ended, None when it succeeded."""
+def verdict_on(
+    attempt: LiveAttempt, outcome: Outcome, devices: Mapping[int, LiveDevice] | None = None
+) -> Verdict | None:
+    """The verdict of an attempt that has ended, None when it succeeded. `devices`: as they are said to be."""
     lines = {member.text_id: member.lines for member in attempt.members if member.lines is not None}
-    return judge(Ending(outcome, observations(attempt), attempt.stop_reason, attempt.sub_stage, lines))
+    seen = observations(attempt)
+    return judge(Ending(outcome, seen, attempt.stop_reason, attempt.sub_stage, lines, _ill(attempt, devices)))
+
+
+def _ill(attempt: LiveAttempt, devices: Mapping[int, LiveDevice] | None) -> dict[str, Ill]:
+    """Members that hold a device which is unhealthy or missing."""
+    found: dict[str, Ill] = {}
+    for member in attempt.members:
+        for allocation in member.allocations:
+            device = (devices or {}).get(allocation.device_id)
+            if device is not None and device.condition.health in (Health.UNHEALTHY, Health.MISSING):
+                sign = next(iter(device.condition.signs), None)
+                code, said = (None, "") if sign is None else (sign.code.value, sign.detail)
+                found.setdefault(
+                    member.text_id, Ill(device.uid, device.condition.health.value, code, said)
+                )
+    return found
 
 
 def unread_end(attempt: LiveAttempt) -> LiveMember | None:

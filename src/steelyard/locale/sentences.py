@@ -81,7 +81,8 @@ def _holder(holder: Any, params: Params, lang: str) -> str:
     if not fields["id"] and not fields["name"]:
         return text("reason.holder-hidden", fields, lang)
     fields["name"] = fields["name"] or fields["id"]
-    code = "reason.holder" if fields["kind"] == "workload" else "reason.holder-part"
+    own = {"workload": "reason.holder", "withheld": "reason.holder-withheld"}
+    code = own.get(str(fields["kind"]), "reason.holder-part")
     return text(code, fields, lang)
 
 

@@ -66,8 +66,8 @@ class Confidence(StrEnum):
 
 
 def is_failure(stage: str, code: str) -> bool:
-    """False of a verdict on what was ended on purpose: cancelled, preempted, reclaimed as idle."""
-    return stage != Stage.CANCELLED and code not in ("preempted", "idle-limit")
+    """False of a verdict on what was ended on purpose: cancelled, preempted, drained, reclaimed as idle."""
+    return stage != Stage.CANCELLED and code not in ("preempted", "drained", "idle-limit")
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ WAIT_SLICE: dict[str, str] = {
 class Holder:
     """Somebody who holds a part of what is missing. `amount` in the unit of the reason's resource."""
 
-    kind: str  # workload | queue | cohort | node | team | project
+    kind: str  # workload | queue | cohort | node | team | project | withheld (why: its name) | …
     id: str
     amount: int
     name: str | None = None

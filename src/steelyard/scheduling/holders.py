@@ -2,14 +2,15 @@
 
 Named first is who makes room most easily: lowest priority, then most recent. The last one's amount
 is cut so that the sum is the shortfall; beyond sixteen the rest is folded into one of kind `others`.
-What nobody known holds is named after its place: the tree's node, or kind `unavailable`.
+What is not offered is named by why (kind `withheld`, the reason as its name); what nobody known holds after
+its place: the tree's node, or kind `unavailable`.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from steelyard.model.ids import render
 from steelyard.model.reasons import Holder
@@ -110,9 +111,21 @@ class Holders:
         self, names: Iterable[str], nodes: Sequence[int], short_by: int, place: str
     ) -> tuple[Holder, ...]:
         """Who holds devices of these flavors on these nodes, up to the shortfall."""
-        each = [self._holding(name, tuple(nodes)) for name in sorted(names)]
+        flavors = sorted(names)
+        each = [self._holding(name, tuple(nodes)) for name in flavors]
         parts = each[0] if len(each) == 1 else merge(heapq.merge(*each, key=lambda part: part[0].order))
-        return fold(parts, short_by, Holder("unavailable", place, 0))
+        withheld = self._withheld(flavors, nodes, place)
+        return fold(parts, short_by, Holder("unavailable", place, 0), withheld)
+
+    def _withheld(self, flavors: Sequence[str], nodes: Sequence[int], place: str) -> list[Holder]:
+        """What is not offered of these flavors on these nodes, by reason."""
+        total: dict[str, int] = {}
+        views = self._source[0].nodes
+        for node in nodes:
+            for flavor in flavors:
+                for reason, amount in views[node].withheld.get(flavor, ()):
+                    total[reason] = total.get(reason, 0) + amount
+        return [Holder("withheld", place, total[reason], reason) for reason in sorted(total)]
 
     def of_places(
         self, places: Iterable[tuple[int, str, int | None]], short_by: int, owner: str
@@ -143,6 +156,8 @@ class Holders:
             self._on_node = {}
             for live in self._lives:
                 for member, allocation in allocations_of(live.members):
+                    if allocation.device_id in self._source[0].nodes[member.node_id].unavailable:
+                        continue  # its end would free nothing: it is among what is withheld
                     key = (member.node_id, allocation.flavor)
                     self._on_node.setdefault(key, []).append((live, allocation.quantity))
         return self._on_node
@@ -194,11 +209,18 @@ def merge(parts: Iterable[Part]) -> list[Part]:
     return [(lives[attempt], quantity) for attempt, quantity in total.items()]
 
 
-def fold(parts: Iterable[Part], amount: int, unknown: Holder) -> tuple[Holder, ...]:
-    """At most sixteen holders that sum to `amount`; what the parts don't explain goes to `unknown`."""
+def fold(
+    parts: Iterable[Part], amount: int, unknown: Holder, withheld: Iterable[Holder] = ()
+) -> tuple[Holder, ...]:
+    """At most sixteen holders that sum to `amount`; what the parts don't explain goes to what is withheld,
+    and the rest to `unknown`."""
     taken = cut(parts, amount)
     holders = [named(live, quantity) for live, quantity in taken]
     rest = amount - sum(quantity for _, quantity in taken)
+    for holder in withheld:
+        if rest > 0:
+            holders.append(replace(holder, amount=min(holder.amount, rest)))
+            rest -= holders[-1].amount
     if rest > 0:
         holders.append(Holder(unknown.kind, unknown.id, rest))
     if len(holders) > MAX_HOLDERS:

@@ -56,7 +56,8 @@ class NodeView:
 
     `totals` is what the node has by flavor, held or not, cordoned or not; it serves "could it ever
     fit" and the limits shown in reasons. `unavailable` are devices that are not offered even when
-    nobody holds them (unhealthy, quarantined): they must not be among the free ones.
+    nobody holds them (unhealthy, quarantined): they must not be among the free ones. `withheld` says what
+    keeps how much of a flavor from being offered, by reason (`cordoned`, `occupied-unowned`, …).
     """
 
     id: int
@@ -68,6 +69,7 @@ class NodeView:
     slots: tuple[Slot, ...] = ()
     totals: Mapping[str, int] = field(default_factory=dict)  # by flavor
     unavailable: frozenset[int] = frozenset()
+    withheld: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)  # by flavor
 
 
 @dataclass(frozen=True, slots=True)

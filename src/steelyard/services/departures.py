@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from steelyard.identity.authorise import authorise
+from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
+from steelyard.model.organisation import Principal, Verb
+from steelyard.services.groups import SERVICE
+from steelyard.services.live import LiveState
+from steelyard.services.live_load import load_state
 from steelyard.services.live_records import LiveAttempt
+from steelyard.services.places import Place, place_named
+from steelyard.store import groups
+from steelyard.store.scoped import Record
+from steelyard.store.store import Store
+
+Json = dict[str, Any]
+NOUN = "device"
+RUNS = (Phase.STARTING, Phase.RUNNING)
 
 DRAINED = "drained"
 AT_ONCE = "at-once"
@@ -35,3 +50,55 @@ def _carries(attempt: LiveAttempt) -> bool:
         and attempt.times.get("ready") is not None
         and not attempt.stands_by
     )
+
+
+def departures(store: Store, principal: Principal, name: str, *, at_once: bool = False) -> Json:
+    """Who would leave if this node or device were drained now, in the order in which they would be asked.
+
+    `leaves`: `now`; `after-replacement` where a service would go under its guarantee; `at-once`. Nothing is
+    changed. Raises ForbiddenError, NotFoundError, InvalidError `place-ambiguous`.
+    """
+    authorise(principal, Verb.MANAGE, NOUN)
+    with store.read() as view:
+        place = place_named(view, name)
+        state = load_state(view)
+        leaving = sorted(_holders(state, place), key=departure_order)
+        known = groups.groups_of(view, {a.group_id for a in leaving if a.group_id is not None})
+        return {**place.view(), "departures": list(_told(state, leaving, known, at_once))}
+
+
+def _holders(state: LiveState, place: Place) -> list[LiveAttempt]:
+    node = state.nodes[place.node_id]
+    devices = {place.id} if place.kind == "device" else {device.id for device in node.devices}
+    return [
+        attempt
+        for attempt in state.in_phase(*RUNS)
+        if attempt.stop_reason is None
+        and any(a.device_id in devices for member in attempt.members for a in member.allocations)
+    ]
+
+
+def _told(
+    state: LiveState, leaving: list[LiveAttempt], known: dict[int, Record], at_once: bool
+) -> Iterable[Json]:
+    gone: set[int] = set()
+    for attempt in leaving:
+        group = None if attempt.group_id is None else known.get(attempt.group_id)
+        leaves = AT_ONCE if at_once else "now"
+        if group is not None and group["kind"] == SERVICE and not at_once:
+            rest = [state.by_workload[n] for n in state.in_groups[group["id"]] if n not in gone]
+            if not may_leave(attempt, rest, group["guaranteed"], group["wanted"]):
+                leaves = "after-replacement"
+        gone.add(attempt.workload_id)
+        yield {
+            "workload": render("workload", attempt.workload_id),
+            "attempt": render("attempt", attempt.attempt_id),
+            "name": attempt.name,
+            "project": attempt.project,
+            "kind": attempt.kind,
+            "priority": attempt.priority,
+            "grace": attempt.spec.grace,
+            "since": attempt.times.get("placed"),
+            "goes_to": attempt.queue,
+            "leaves": leaves,
+        }

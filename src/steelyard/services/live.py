@@ -239,6 +239,7 @@ def _node_view(node: LiveNode) -> NodeView:
     slots: list[Slot] = []
     totals: dict[str, int] = {}
     unavailable: set[int] = set()
+    withheld: dict[str, dict[str, int]] = {}
     for device in node.devices:
         if device.flavor is None or device.has_children:
             continue
@@ -246,6 +247,9 @@ def _node_view(node: LiveNode) -> NodeView:
         free = device.free
         if device.availability is not Availability.AVAILABLE:
             unavailable.add(device.id)
+        for reason, amount in device.withheld():
+            kept = withheld.setdefault(device.flavor, {})
+            kept[reason] = kept.get(reason, 0) + amount
         if device.device_class in (DeviceClass.CPU, DeviceClass.MEMORY):
             slots.append(Slot(device.id, device.flavor, device.device_class, max(0, free)))
             continue
@@ -267,6 +271,7 @@ def _node_view(node: LiveNode) -> NodeView:
         tuple(slots),
         totals,
         frozenset(unavailable),
+        {flavor: tuple(sorted(kept.items())) for flavor, kept in withheld.items()},
     )
 
 

@@ -9,7 +9,7 @@ from steelyard.evidence.leaf import Head
 from steelyard.model.availability import OFFERED, State
 from steelyard.model.health import DeviceFlag, DeviceHolder, Health, Sign
 from steelyard.model.lifecycle import Outcome, Phase
-from steelyard.model.resources import Availability, DeviceClass, ShareKind
+from steelyard.model.resources import Availability, DeviceClass, ShareKind, UnavailableReason
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
 from steelyard.scheduling import Charge, PendingItem, RunningView
 from steelyard.services.failure_log import Line
@@ -236,6 +236,17 @@ class LiveDevice:
             return 0
         rest = self.capacity - self.held - self.quarantined
         return rest - min(self.condition.occupied, max(0, rest))  # what is measured may be more than is left
+
+    def withheld(self) -> list[tuple[str, int]]:
+        """(reason, quantity) of what is not offered of it."""
+        if self.availability is not Availability.AVAILABLE:
+            return [(self.reason or "", self.capacity)]
+        kept = [(UnavailableReason.RELEASE_UNCONFIRMED.value, self.quarantined)]
+        if self.condition.occupied:
+            rest = max(0, self.capacity - self.held - self.quarantined)
+            taken = min(self.condition.occupied, rest)
+            kept.append((UnavailableReason.OCCUPIED_UNOWNED.value, taken))
+        return [(reason, amount) for reason, amount in kept if amount]
 
 
 @dataclass(slots=True)

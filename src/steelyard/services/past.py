@@ -186,14 +186,14 @@ def _load_devices(state: LiveState, then: _Then) -> None:
     past, taken = rows.capacity(then.view, then.at), rows.occupied(then.view, then.at)
     other = rows.replaced_facts(then.view, then.at, _FACTS)
     for row in found:
-        availability, capacity = past.get(row.id, (row.availability, row.capacity))
+        availability, reason, capacity = past.get(row.id, (row.availability, row.reason, row.capacity))
         family, model, memory = (
             msgspec.json.decode(other[row.id, key]) if (row.id, key) in other else getattr(row, key)
             for key in _FACTS
         )
         device = LiveDevice(
             row.id, row.node_id, row.cluster, row.uid, DeviceClass(row._mapping["class"]), family, model,
-            capacity, memory, Availability(availability), None, row.simulated, row.id in parents, 0,
+            capacity, memory, Availability(availability), reason, row.simulated, row.id in parents, 0,
             row.pool, row.flavor,
         )  # fmt: skip
         if row.id in taken:

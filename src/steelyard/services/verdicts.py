@@ -25,6 +25,7 @@ from steelyard.services.failure_signature import signature
 
 MAX_OTHERS = 5
 START_TIMEOUT = "start-timeout"
+DRAINED = "drained"
 _ABORT = 6
 _SIGNAL_NAMES = {
     1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 5: "TRAP", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL", 10: "USR1",
@@ -41,8 +42,19 @@ _CONTROL = {
 
 
 @dataclass(frozen=True, slots=True)
+class Ill:
+    """A device that a member held when it ended, and what was said of it."""
+
+    uid: str
+    health: str
+    sign: str | None
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ending:
-    """All that is known of an attempt's end. `lines`: what matched in the logs, by member id.
+    """All that is known of an attempt's end. `lines`: what matched in the logs, by member id; `ill`: members
+    on devices that were unhealthy or missing.
 
     `why`: the control plane's reason to stop it; `stage`: where in its start it was then.
     """
@@ -52,6 +64,7 @@ class Ending:
     why: str | None = None
     stage: str | None = None
     lines: Mapping[str, Sequence[Line]] | None = None
+    ill: Mapping[str, Ill] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +160,8 @@ def _candidates(ending: Ending, rules: Catalogue) -> list[_Candidate]:
     own = [m for m in ending.members if m.failure is not None and (m is cause or not m.stop_requested)]
     found += [_engine(member, rules) for member in own]
     ours = bool(found) and cause is not None and (cause.stop_requested or cause.timed_out)
+    if cause is not None and not ours and cause.member_id in (ending.ill or {}):
+        found.append(_ill(cause, (ending.ill or {})[cause.member_id], rules))
     if cause is not None and not ours:  # how it ended once it was told to says nothing about it
         lines = (ending.lines or {}).get(cause.member_id)
         found += _counters(cause, rules, log_read=lines is not None)
@@ -162,6 +177,8 @@ def _candidates(ending: Ending, rules: Catalogue) -> list[_Candidate]:
 def _control(ending: Ending, rules: Catalogue) -> list[_Candidate]:
     """What the control plane did itself."""
     word = _CONTROL.get(ending.outcome) or (START_TIMEOUT if ending.why == START_TIMEOUT else None)
+    if ending.outcome is Outcome.PREEMPTED and ending.why == DRAINED:
+        word = DRAINED
     rule = None if word is None else rules.first("control", word)
     if rule is None:
         return []
@@ -188,6 +205,16 @@ def _engine(member: MemberObservation, rules: Catalogue) -> _Candidate:
     ]
     detail = printable(member.failure_text) or None
     return _Candidate(1, rule, "engine", tuple(evidence), detail)
+
+
+def _ill(member: MemberObservation, ill: Ill, rules: Catalogue) -> _Candidate:
+    """Its device was bad when it failed: a sign of the place, not of the program."""
+    rule = rules.first("engine", "device-unhealthy")
+    assert rule is not None
+    evidence = [_counter(member, "device", ill.uid), _counter(member, "device_health", ill.health)]
+    if ill.sign is not None:
+        evidence.append(_counter(member, "device_sign", ill.sign))
+    return _Candidate(1, rule, "engine", tuple(evidence), printable(ill.said or ill.uid))
 
 
 def _counters(member: MemberObservation, rules: Catalogue, *, log_read: bool) -> list[_Candidate]:

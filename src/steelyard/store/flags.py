@@ -22,17 +22,6 @@ def standing_on(connection: Connection, object_ids: Collection[int]) -> list[Rec
     return sorted(found, key=lambda row: int(row["id"]))
 
 
-def stood_on(connection: Connection, object_ids: Collection[int], at: int) -> list[Record]:
-    """Flags that stood on these nodes and devices at an instant, the oldest first."""
-    found: list[Record] = []
-    for chunk in chunks(sorted(object_ids)):
-        query = select(t.flag).where(
-            _f.object_id.in_(chunk), _f.valid_from <= at, or_(_f.valid_to.is_(None), _f.valid_to > at)
-        )
-        found += [record(row) for row in connection.execute(query)]
-    return sorted(found, key=lambda row: int(row["id"]))
-
-
 def flags_of(connection: Connection, object_ids: Collection[int]) -> list[Record]:
     """Every flag there ever was on these, the oldest first."""
     query = select(t.flag).where(_f.object_id.in_(sorted(object_ids))).order_by(_f.id)
@@ -53,4 +42,10 @@ def flags_between(connection: Connection, start: int, end: int) -> list[Record]:
             (_f.valid_to >= start) & (_f.valid_to < end),
         )
     )
+    return [record(row) for row in connection.execute(query.order_by(_f.id))]
+
+
+def stood_at(connection: Connection, at: int) -> list[Record]:
+    """Flags that stood at an instant, the oldest first."""
+    query = select(t.flag).where(_f.valid_from <= at, or_(_f.valid_to.is_(None), _f.valid_to > at))
     return [record(row) for row in connection.execute(query.order_by(_f.id))]

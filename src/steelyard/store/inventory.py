@@ -185,14 +185,46 @@ def conditions_of(connection: Connection, device_id: int) -> list[Row[Any]]:
     return list(connection.execute(query))
 
 
-def registrations(connection: Connection, before: int | None, limit: int | None) -> list[Record]:
+def registrations(
+    connection: Connection, before: int | None, limit: int | None, outcome: str | None = None
+) -> list[Record]:
     """What became of devices that were not simply taken in, the newest first."""
     r = t.registration.c
     query = select(t.registration).order_by(r.id.desc())
+    if outcome is not None:
+        query = query.where(r.outcome == outcome)
     if before is not None:
         query = query.where(r.id < before)
     if limit is not None:
         query = query.limit(limit)
+    return [record(row) for row in connection.execute(query)]
+
+
+def retired_between(connection: Connection, window: tuple[int, int]) -> dict[int, tuple[str, str | None]]:
+    """device → (who, why) of those that were retired after the first instant, up to the second."""
+    r = t.registration.c
+    query = select(r.device_id, r.set_by, r.reason).where(
+        r.outcome == "retired", r.at > window[0], r.at <= window[1]
+    )
+    return {row.device_id: (row.set_by, row.reason) for row in connection.execute(query)}
+
+
+def registered_before(connection: Connection, before: int | None, limit: int) -> list[Record]:
+    """Devices as they were registered, the newest first: with node, source and provenance of their model."""
+    f = t.device_fact.c
+    first = (f.device_id == _d.id) & (f.key == "model") & (f.version == 1)
+    query = (
+        select(
+            _d.id, _d.registered_at.label("at"), _d.cluster, _n.name.label("node"), _d.uid, f.source,
+            f.provenance,
+        )
+        .join(t.node, _n.id == _d.node_id)
+        .outerjoin(t.device_fact, first)
+        .order_by(_d.id.desc())
+        .limit(limit)
+    )  # fmt: skip
+    if before is not None:
+        query = query.where(_d.id < before)
     return [record(row) for row in connection.execute(query)]
 
 
@@ -220,7 +252,7 @@ def holdings_of(connection: Connection, scope: Scope, device_id: int, since: int
         .order_by(h.t0.desc())
         .limit(limit)
     )
-    return [_shown(record(row), scope) for row in connection.execute(query)]
+    return [shown_in(record(row), scope) for row in connection.execute(query)]
 
 
 def holdings_within(
@@ -266,11 +298,11 @@ def open_allocations(
     for group in groups:
         query = base if group is None else base.where(a.device_id.in_(group))
         for row in connection.execute(query):
-            found.append(_shown(record(row), scope))
+            found.append(shown_in(record(row), scope))
     return sorted(found, key=lambda row: int(row["id"]))  # in SQL the order would cost the index of open ones
 
 
-def _shown(row: Record, scope: Scope) -> Record:
+def shown_in(row: Record, scope: Scope) -> Record:
     return (
         row if scope.allows(row["project"]) else {**row, "workload_id": None, "name": None, "project": None}
     )

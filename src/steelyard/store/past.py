@@ -65,11 +65,11 @@ def devices(connection: Connection, at: int) -> list[PastRow]:
     return list(connection.execute(query.order_by(d.id)))
 
 
-def capacity(connection: Connection, at: int) -> dict[int, tuple[str, int]]:
-    """device id → its availability and capacity of the time, where the period is not that of now."""
+def capacity(connection: Connection, at: int) -> dict[int, tuple[str, str | None, int]]:
+    """device id → its availability, reason and capacity of the time, where the period is not that of now."""
     c = t.capacity_segment.c
-    query = select(c.device_id, c.availability, c.capacity).where(c.t0 < at, c.t1 > at)
-    return {row.device_id: (row.availability, row.capacity) for row in connection.execute(query)}
+    query = select(c.device_id, c.availability, c.reason, c.capacity).where(c.t0 < at, c.t1 > at)
+    return {row.device_id: (row.availability, row.reason, row.capacity) for row in connection.execute(query)}
 
 
 def occupied(connection: Connection, at: int) -> dict[int, int]:

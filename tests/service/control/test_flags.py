@@ -1,0 +1,216 @@
+"""Flags on nodes and devices: what is flagged is not offered, and what runs there leaves where asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from steelyard.model.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from steelyard.model.organisation import Binding, Principal, RoleName
+from steelyard.services.departures import departures
+from steelyard.services.device_page import show_device
+from steelyard.services.flags import Act, act
+from steelyard.store import tables as t
+from steelyard.store.database import sqlite_url
+from tests.service.control.test_replay import replay_all
+from tests.support.house import ADMIN, House
+
+ANN = Principal("us_0000000000001", "user", "ann", (Binding("ann", RoleName.MEMBER, "detect", 1),))
+ILL = """
+kind: Cluster
+metadata: {{name: sim}}
+spec:
+  engine: simulated
+  simulation:
+    nodes:
+    - {{count: 2, prefix: n, cpu: "16", memory: 64Gi,
+       devices: [{{class: gpu, family: nvidia, model: A100, count: 4, memory: 80Gi}}]}}
+    timing: {{provision: 10ms, image: 10ms, environment: 10ms, launch: 10ms, stop: 10ms, release: 10ms}}
+    suffer:
+    - {{fault: device-health, match: {{device: "{node}/gpu-0"}}, health: unhealthy, sign: xid, text: Xid 79}}
+"""
+TRAIN = {"cpu": "1", "memory": "1Gi", "gpu": 4}
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    made = House(sqlite_url(tmp_path), tmp_path)
+    made.tick(3)
+    try:
+        yield made
+        replay_all(made)
+    finally:
+        made.close()
+
+
+def flag(house: House, what: Act, name: str, reason: str = "because", **options: Any) -> dict[str, Any]:
+    shown = act(house.store, ADMIN, what, name, reason, **options)
+    house.tick(2)
+    return shown
+
+
+def device(house: House, uid: str) -> dict[str, Any]:
+    return show_device(house.store, ADMIN, f"sim/{uid}")
+
+
+def node_of(house: House, workload: str) -> str:
+    members = house.show(workload)["attempts"][-1]["members"]
+    return str(members[0]["node"])
+
+
+@pytest.mark.requirement("B9")
+def test_a_cordoned_device_is_not_offered_says_why_and_by_whom_and_comes_back(house: House) -> None:
+    flag(house, Act.CORDON, "sim/n-0/gpu-0", "fan is loud")
+    found = device(house, "n-0/gpu-0")
+    why = "fan is loud"
+    assert (found["state"], found["reason"], found["reason_text"]) == ("unavailable", "cordoned", why)
+    (standing,) = found["flags"]
+    assert (standing["flag"], standing["by"], standing["reason"]) == ("cordoned", ADMIN.id, "fan is loud")
+    assert (found["requestable"], found["why_not"]) == (False, "cordoned")
+    flag(house, Act.UNCORDON, "sim/n-0/gpu-0", "new fan")
+    found = device(house, "n-0/gpu-0")
+    assert (found["state"], found["flags"]) == ("available", [])
+    (past,) = found["flag_history"]
+    assert (past["lifted_by"], past["lift_reason"], past["until"] is not None) == (ADMIN.id, "new fan", True)
+
+
+def test_a_cordoned_node_holds_all_its_devices_back_and_what_runs_there_goes_on(house: House) -> None:
+    work = house.submit("train", requests=TRAIN, expect={"run": "30s"})
+    house.run_until(lambda: house.phase(work) == "running")
+    here = node_of(house, work)
+    for node in ("n-0", "n-1"):
+        flag(house, Act.CORDON, f"sim/{node}")
+    assert device(house, f"{here}/cpu")["reason"] == "cordoned"
+    assert house.phase(work) == "running"
+    more = house.submit("more", requests=TRAIN)
+    house.tick(4)
+    assert house.phase(more) == "queued"
+    reason = next(r for r in house.show(more)["reasons"] if r["resource"] == "gpu")
+    assert reason["code"] == "waiting-for-capacity"
+    (holder,) = reason["holders"]
+    assert (holder["kind"], holder["name"], holder["amount"]) == ("withheld", "cordoned", 4000)
+    for node in ("n-0", "n-1"):
+        flag(house, Act.UNCORDON, f"sim/{node}")
+    house.run_dry()
+
+
+def test_flags_are_for_those_who_manage_and_want_a_reason(house: House) -> None:
+    with pytest.raises(ForbiddenError):
+        act(house.store, ANN, Act.CORDON, "sim/n-0", "mine")
+    for reason in (None, "  ", "x" * 501, "a\nb"):
+        with pytest.raises(InvalidError):
+            act(house.store, ADMIN, Act.CORDON, "sim/n-0", reason)
+    with pytest.raises(NotFoundError):
+        act(house.store, ADMIN, Act.CORDON, "sim/nowhere", "x")
+    with pytest.raises(ConflictError) as caught:
+        act(house.store, ADMIN, Act.UNCORDON, "sim/n-0", "x")
+    assert caught.value.code == "not-flagged"
+    flag(house, Act.CORDON, "sim/n-0")
+    with pytest.raises(ConflictError) as caught:
+        act(house.store, ADMIN, Act.UNCORDON, "sim/n-0/gpu-0", "x")
+    assert caught.value.code == "flag-on-node"
+
+
+def test_a_flag_that_stands_is_kept_and_another_kind_stands_beside_it(house: House) -> None:
+    flag(house, Act.CORDON, "sim/n-0/gpu-0", "first")
+    again = flag(house, Act.CORDON, "sim/n-0/gpu-0", "second")
+    assert [f["reason"] for f in again["flags"]] == ["first"]
+    flag(house, Act.MAINTENANCE, "sim/n-0/gpu-0", "new firmware")
+    assert device(house, "n-0/gpu-0")["reason"] == "maintenance"
+    flag(house, Act.UNCORDON, "sim/n-0/gpu-0")
+    assert device(house, "n-0/gpu-0")["state"] == "available"
+
+
+def test_a_drain_asks_what_runs_to_leave_and_it_goes_on_elsewhere(house: House) -> None:
+    work = house.submit("train", requests=TRAIN, expect={"run": "30s"})
+    house.run_until(lambda: house.phase(work) == "running")
+    node = node_of(house, work)
+    before = departures(house.store, ADMIN, f"sim/{node}")
+    assert [(d["name"], d["leaves"]) for d in before["departures"]] == [("train", "now")]
+    assert house.phase(work) == "running", "asking who would leave moves nobody"
+    flag(house, Act.DRAIN, f"sim/{node}", "power work")
+    house.run_until(lambda: house.show(work)["attempt"] == 2 and house.phase(work) == "running")
+    assert node_of(house, work) != node
+    first = house.show(work)["attempts"][0]
+    assert (first["outcome"], first["verdict"]["code"]) == ("preempted", "drained")
+    with house.store.read() as view:
+        bodies = view.execute(select(t.leaf.c.body).where(t.leaf.c.action == "workload.drain")).scalars()
+        assert [b"power work" in bytes(body) for body in bodies] == [True]
+    flag(house, Act.UNCORDON, f"sim/{node}")
+    house.run_dry()
+
+
+def test_a_fence_takes_a_device_out_at_once_with_what_runs_on_it(house: House) -> None:
+    work = house.submit("train", requests=TRAIN, count=2, expect={"run": "30s"})
+    house.run_until(lambda: house.phase(work) == "running")
+    flag(house, Act.FENCE, "sim/n-0/gpu-3", "smoke")
+    house.run_until(lambda: house.phase(work) == "queued")
+    assert device(house, "n-0/gpu-3")["reason"] == "fenced"
+    assert device(house, "n-0/gpu-2")["state"] == "available"
+    flag(house, Act.UNCORDON, "sim/n-0/gpu-3")
+    house.run_until(lambda: house.phase(work) == "running")
+    house.cancel(work)
+    house.run_dry()
+
+
+@pytest.mark.requirement("F1")
+def test_a_failure_on_a_device_that_went_bad_is_laid_to_the_device(house: House) -> None:
+    work = house.submit(
+        "train", requests=TRAIN, expect={"run": "2s", "exit": 1}, restart="never",
+    )  # fmt: skip
+    house.run_until(lambda: house.phase(work) == "running")
+    node = node_of(house, work)
+    house.apply(ILL.format(node=node))
+    for _ in range(3):
+        house.tick(2)
+        house.loop.agents["sim"].look_at_inventory()
+    assert device(house, f"{node}/gpu-0")["health"] == "unhealthy"
+    assert house.phase(work) == "running", "what runs is not ended for what a tool says"
+    house.run_dry()
+    verdict = house.show(work)["attempts"][-1]["verdict"]
+    assert (verdict["code"], verdict["group"], verdict["retry"]) == (
+        "device-unhealthy", "infrastructure", "retry-elsewhere",
+    )  # fmt: skip
+    assert verdict["detail"] == "Xid 79"
+    told = {p["field"]: p["value"] for p in verdict["evidence"]}
+    assert told["device_sign"] == "xid"
+    with house.store.read() as view:
+        actions = set(view.execute(select(t.leaf.c.action)).scalars())
+    assert "workload.device" in actions
+
+
+SERVICE: dict[str, Any] = {
+    "kind": "inference", "expect": {"run": "forever", "ready-after": "50ms"}, "grace": "1s",
+    "requests": {"cpu": "1", "memory": "1Gi", "gpu": 1},
+}  # fmt: skip
+
+
+def ready(house: House) -> int:
+    running = [a for a in house.live.values() if a.phase == "running" and a.stop_reason is None]
+    return sum(1 for a in running if a.times.get("ready"))
+
+
+@pytest.mark.requirement("H2")
+def test_a_service_moves_without_going_under_its_guarantee(house: House) -> None:
+    service = house.submit("api", **SERVICE, replicas={"initial": 2, "guaranteed": 2, "max": 4})
+    house.run_until(lambda: ready(house) == 2)
+    node = node_of(house, service)
+    asked = departures(house.store, ADMIN, f"sim/{node}")["departures"]
+    assert {entry["leaves"] for entry in asked} == {"after-replacement"}
+    act(house.store, ADMIN, Act.DRAIN, f"sim/{node}", "power work")
+    least = 2
+
+    def moved() -> bool:
+        nonlocal least
+        least = min(least, ready(house))
+        here = [m for a in house.live.values() for m in a.members if m.node == node]
+        return not here and ready(house) == 2 == len(house.live)
+
+    house.run_until(moved)
+    assert least == 2
+    house.cancel(service)
+    house.run_dry()
