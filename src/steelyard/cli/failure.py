@@ -17,6 +17,8 @@ INTERRUPTED = 130
 #: How the framework says that there are too many arguments; it has no class for it.
 _EXTRA = re.compile(r"extra argument(?:s|\(s\))? \((.*)\)", re.DOTALL)
 _UNREACHABLE = {"server-not-reachable", "server-address-invalid", "server-not-ours"}
+#: The server says that it can't, and asking again later changes nothing.
+_NEVER = {"exec-not-supported"}
 #: A document that another command takes.
 _WRONG_DOOR = {"document-is-workload", "document-is-declared"}
 _OF_ARGUMENTS = {"argument-invalid", "argument-missing", "argument-conflict", "restore-folder-not-given"}
@@ -62,6 +64,8 @@ def status_of(error: SteelyardError) -> int:
         return NOT_FOUND
     if status == 422 or isinstance(error, RefusedError) or getattr(error, "refusal", None):
         return REFUSED  # also a document that is wrong: it was turned away, and that is on record
+    if error.code in _NEVER:
+        return FAILED
     if status == 503 or (isinstance(error, UnavailableError) and error.code.startswith("server-")):
         return NOT_REACHABLE
     return FAILED

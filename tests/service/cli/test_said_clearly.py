@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from steelyard import bootstrap
+from steelyard.cli import failure
+from steelyard.client import ApiError
 from steelyard.locale import LANGUAGES, text
 from tests.service.cli.fake import Fake, installed
 
@@ -61,6 +63,7 @@ def test_what_there_is_nothing_to_say_of_is_left_out(lang: str) -> None:
 def test_why_nothing_runs_beside_a_simulated_member_is_said(lang: str) -> None:
     told = text("exec-not-supported", {"cluster": "sim"}, lang)
     assert {"en": "sim is simulated", "zh": "sim 是模拟集群"}[lang] in told
+    assert failure.status_of(ApiError(503, {"code": "exec-not-supported"})) == failure.FAILED
     assert "sim" not in text("exec-not-supported", {"reason": "runner-protocol"}, lang)
 
 
