@@ -173,7 +173,8 @@ class Devices:
                 continue
             if old is not None:
                 self._close_fact(unit, device.id, key, old, now)
-            self._open_fact(unit, device.id, key, fact, now, 1 if old is None else old["version"] + 1)
+            # One that comes back after a while must not take a version that it had: instants grow strictly.
+            self._open_fact(unit, device.id, key, fact, now, now if old is None else old["version"] + 1)
             said.append(
                 {"uid": device.uid, "fact": key, "from": None if old is None else old["value"],
                  "to": fact.value, "provenance": fact.provenance.value, "source": fact.source}

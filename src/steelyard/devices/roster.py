@@ -194,8 +194,11 @@ class Roster:
         one.file = reading.host_index if reading.host_index is not None else one.file
         one.tool = answer.tool
         if reading.complete and not any(sign.health is Health.MISSING for sign in reading.signs):
-            driver = reading.driver or answer.driver
-            one.reading, one.read_at, one.was_read = replace(reading, driver=driver), answer.at, True
+            whole = replace(reading, driver=reading.driver or answer.driver)
+            if one.reading is not None:  # what it does not tell now is as it was told
+                gaps = [name for name in STATIC if getattr(whole, name) is None]
+                whole = replace(whole, **{name: getattr(one.reading, name) for name in gaps})
+            one.reading, one.read_at, one.was_read = whole, answer.at, True
 
     def _new(self, family: str, name: str) -> Known:
         uid = name[:_UID_MAX]

@@ -185,10 +185,18 @@ def test_a_fact_that_changes_closes_the_old_one(house: House) -> None:
         shown(house).devices[CARD] = driver(version)
         look(house)
     facts = [fact for fact in device(house)["facts"] if fact["key"] == "driver"]
-    assert [(f["value"], f["version"], f["valid_to"] is None) for f in facts] == [
-        ("550.1", 1, False), ("560.2", 2, True),
-    ]  # fmt: skip
+    assert [(f["value"], f["valid_to"] is None) for f in facts] == [("550.1", False), ("560.2", True)]
     assert facts[0]["valid_to"] == facts[1]["valid_from"]
+    assert facts[0]["version"] < facts[1]["version"]
+
+
+def test_a_fact_that_is_told_again_after_a_while_is_another_interval(house: House) -> None:
+    lanes = {"lanes": Fact(16, Provenance.DETECTED, "pci bus", 1)}
+    for told in (lanes, {}, lanes):
+        shown(house).devices[CARD] = lambda found, told=told: replace(found, facts={**found.facts, **told})
+        look(house)
+    facts = [fact for fact in device(house)["facts"] if fact["key"] == "lanes"]
+    assert [(f["value"], f["valid_to"] is None) for f in facts] == [(16, False), (16, True)]
 
 
 def test_a_uid_that_another_node_has_is_refused_once(house: House) -> None:

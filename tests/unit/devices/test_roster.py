@@ -336,3 +336,10 @@ def test_whatever_is_told_no_card_is_lost_and_names_are_told_once(
         assert names <= cards
         names = cards
         assert all(device.parent_uid in found for device in found.values() if device.parent_uid is not None)
+
+
+def test_a_fact_that_a_tool_does_not_tell_for_once_stays_as_it_was_told() -> None:
+    machine = Machine()
+    machine.look(reading(0, driver="550.1"))
+    found = machine.look(reading(0, driver=None, memory=None))[UUID[0]]
+    assert (found.memory, found.facts["driver"].value) == (81559, "550.1")

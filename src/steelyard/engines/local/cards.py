@@ -95,7 +95,7 @@ class Cards:
                 known = self._roster.known.get(known.parent)
         if known is None or self._scan is None:
             return device_files(binding)
-        return tuple(path for path in _paths(known, self._scan) if os.path.exists(path))
+        return tuple(path for path in self._paths(known, self._scan) if os.path.exists(path))
 
     def steps(self) -> tuple[Step, ...]:
         """How far the finding of each family came; for whoever asks what is wrong."""
@@ -126,8 +126,7 @@ class Cards:
         """Strangers on each card. None where nobody tells: neither its tool nor a device file of its own."""
         if owners is None or not self._roster.known:
             return {}
-        root = "" if self._settings.system == "/" else self._settings.system
-        paths = {one.uid: {root + path for path in _paths(one, scan)} for one in self._roster.known.values()}
+        paths = {one.uid: self._paths(one, scan) for one in self._roster.known.values()}
         wanted = {path for some in paths.values() for path in some}
         services = frozenset().union(*(probe.services for probe in load_probes().values()))
         everybody = os.geteuid() == 0  # else only processes of this user show their files
@@ -137,12 +136,21 @@ class Cards:
         found: dict[str, tuple[DeviceHolder, ...] | None] = {}
         for one in self._roster.known.values():
             told = None if one.reading is None or not numbers else one.reading.holders
-            by_file = [pid for path in sorted(paths[one.uid]) for pid in opened.get(path, ())]
+            by_file = [pid for path in paths[one.uid] for pid in opened.get(path, ())]
             uids = self._one_with(one)
             on_it = strangers.on_device(uids, told or (), by_file, owners, claimed)
             seen = told is not None or (bool(paths[one.uid]) and everybody)
             found[one.uid] = on_it if seen or on_it else None
         return found
+
+    def _paths(self, known: Known, scan: Scan) -> list[str]:
+        """The card's own device files that were seen."""
+        number = known.file if known.file is not None else known.index
+        if number is None or known.parent is not None:
+            return []
+        root = "" if self._settings.system == "/" else self._settings.system
+        family = known.family
+        return [root + one.path for one in scan.files if one.family == family and one.index == number]
 
     def _one_with(self, one: Known) -> set[str]:
         """Whoever was given any of these may be on it: the card itself, its partitions, or its card."""
@@ -159,14 +167,6 @@ def _runtime_name(known: Known, family: Family) -> str:
     inside = None if known.reading is None else known.reading.in_container
     number = inside if inside is not None else known.index
     return known.uid if number is None else f"{known.family}-{number}"
-
-
-def _paths(known: Known, scan: Scan) -> list[str]:
-    """The card's own device files that were seen."""
-    number = known.file if known.file is not None else known.index
-    if number is None or known.parent is not None:
-        return []
-    return [file.path for file in scan.files if file.family == known.family and file.index == number]
 
 
 def _lasting(text: dict[str, Any] | None) -> Any:
