@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from steelyard.engines.local import cgroups, console, ending, entering, forked, frames, launch, procfs
 
-_CHUNK = 32_768
 _ENOUGH = 256 << 10  # bytes waiting in one direction: no more is read until they are gone
 _GRACE = 1.0  # seconds between HUP and KILL
 _DRAIN = 0.5  # seconds in which what the command left behind may still write
@@ -104,11 +103,9 @@ class Carrier:
     """Carries bytes until there is nothing more to carry."""
 
     def __init__(self, sock: socket.socket, before: bytes, setting: Setting, wish: Wish) -> None:
-        self.sock = sock
+        self.link = frames.Link(sock, before)
         self.setting = setting
         self.wish = wish
-        self.incoming = frames.Unframer(before)
-        self.outgoing = bytearray()
         self.input = bytearray()
         self.input_ends = False
         self.stdin: int | None = None
@@ -120,7 +117,6 @@ class Carrier:
 
     def carry(self) -> None:
         """Starts the command, and comes back when everything is said."""
-        self.sock.setblocking(False)
         try:
             watched = os.pidfd_open(self.setting.child[0])
             if procfs.start_time(self.setting.child[0]) != self.setting.child[1]:
@@ -142,11 +138,11 @@ class Carrier:
             "code": code if code is not None and code >= 0 else None,
             "signal": -code if code is not None and code < 0 else None, "reason": reason, "text": text,
         }  # fmt: skip
-        self.outgoing += frames.frame(frames.STATUS, json.dumps(status).encode("ascii"))
-        self.sock.settimeout(5.0)
+        self.link.put(frames.STATUS, json.dumps(status).encode("ascii"))
+        self.link.sock.settimeout(5.0)
         with suppress(OSError):
-            self.sock.sendall(self.outgoing)
-            self.sock.shutdown(socket.SHUT_WR)
+            self.link.sock.sendall(self.link.outgoing)
+            self.link.sock.shutdown(socket.SHUT_WR)
 
     # ---- starting
 
@@ -215,7 +211,8 @@ class Carrier:
                 self.status = os.waitpid(child, 0)[1]
                 drain_until = time.monotonic() + _DRAIN
                 self.kill_at = None
-            if self.sock.fileno() in events and not self._serve(events[self.sock.fileno()]):
+            mask = events.get(self.link.sock.fileno())
+            if mask is not None and not self.link.serve(mask, self._take):
                 self._end(child, "left")
             self._serve_command(events)
 
@@ -227,32 +224,15 @@ class Carrier:
             poll.register(member_fd, select.POLLIN)
         if self.reason != "left":
             reads = select.POLLIN if len(self.input) < _ENOUGH else 0
-            poll.register(self.sock, reads | select.POLLRDHUP | (select.POLLOUT if self.outgoing else 0))
+            writes = select.POLLOUT if self.link.outgoing else 0
+            poll.register(self.link.sock, reads | select.POLLRDHUP | writes)
         for fd in self.outputs:
-            if len(self.outgoing) < _ENOUGH:
+            if len(self.link.outgoing) < _ENOUGH:
                 poll.register(fd, select.POLLIN)
         if self.stdin is not None and (self.input or self.input_ends):
-            known = self.stdin in self.outputs and len(self.outgoing) < _ENOUGH
+            known = self.stdin in self.outputs and len(self.link.outgoing) < _ENOUGH
             poll.register(self.stdin, select.POLLOUT | (select.POLLIN if known else 0))
         return poll.poll(max(0.0, seconds) * 1000 + 1)
-
-    def _serve(self, mask: int) -> bool:
-        """Moves bytes of the connection; False once it has ended, or says what can't be meant."""
-        try:
-            if mask & select.POLLOUT:
-                del self.outgoing[: self.sock.send(self.outgoing)]
-            if mask & (select.POLLIN | select.POLLHUP | select.POLLERR | select.POLLRDHUP):
-                data = self.sock.recv(_CHUNK)
-                if not data:
-                    return False
-                self.incoming.feed(data)
-            while (one := self.incoming.next()) is not None:
-                self._take(*one)
-        except BlockingIOError:
-            return True
-        except (OSError, ValueError):
-            return False
-        return True
 
     def _take(self, channel: int, data: bytes) -> None:
         if channel == frames.STDIN:
@@ -270,7 +250,7 @@ class Carrier:
         if self.stdin is None or not events.get(self.stdin, 0) & (select.POLLOUT | select.POLLERR):
             return
         try:
-            del self.input[: os.write(self.stdin, self.input[:_CHUNK])]
+            del self.input[: os.write(self.stdin, self.input[: frames.CHUNK])]
         except BlockingIOError:
             return
         except OSError:  # nobody reads it any more
@@ -289,14 +269,14 @@ class Carrier:
 
     def _read_output(self, fd: int, channel: int) -> None:
         try:
-            data = os.read(fd, _CHUNK)
+            data = os.read(fd, frames.CHUNK)
         except BlockingIOError:
             return
         except OSError:  # EIO: nobody has the terminal open any more
             data = b""
         if data:
             if self.reason != "left":
-                self.outgoing += frames.frame(channel, data)
+                self.link.put(channel, data)
             return
         del self.outputs[fd]
         if fd == self.terminal:
@@ -309,7 +289,7 @@ class Carrier:
         """HUP to everything of it, KILL soon after."""
         self.reason = self.reason or reason
         if reason == "left":
-            self.outgoing.clear()
+            self.link.outgoing.clear()
         if self.status is None:
             self._to_tree(signal.SIGHUP)
             self._to_tree(signal.SIGCONT)

@@ -21,7 +21,6 @@ from typing import Any, NoReturn
 from steelyard.engines.local import frames
 
 SOCKET = "tty.sock"
-_CHUNK = 32_768
 _RECENT = 16_384  # bytes of the past that whoever attaches is shown
 _ENOUGH = 1 << 20  # bytes that wait for one who does not read: it is let go
 _DRAIN_SECONDS = 2.0
@@ -90,21 +89,12 @@ def _serve(master: int, log: int, notes: str) -> NoReturn:
         os._exit(0)
 
 
-class _Peer:
-    """Somebody who is attached."""
-
-    def __init__(self, sock: socket.socket, recent: bytes) -> None:
-        self.sock = sock
-        self.incoming = frames.Unframer()
-        self.outgoing = bytearray(frames.frame(frames.STDOUT, recent)) if recent else bytearray()
-
-
 class _Console:
     def __init__(self, master: int, log: int, notes: str) -> None:
         self.master, self.log = master, log
         self.recent = bytearray()
         self.typed = bytearray()
-        self.peers: dict[int, _Peer] = {}
+        self.peers: dict[int, frames.Link] = {}
         os.set_blocking(master, False)
         os.chdir(notes)  # the path of a socket may have 107 bytes only
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -123,7 +113,7 @@ class _Console:
             if self.listener.fileno() in events:
                 self._accept()
             for fd in [fd for fd in events if fd in self.peers]:
-                if not self._serve_peer(self.peers[fd], events[fd]):
+                if not self.peers[fd].serve(events[fd], self._take):
                     self._drop(fd)
         self._say_goodbye()
 
@@ -139,9 +129,9 @@ class _Console:
     def _serve_terminal(self, mask: int) -> bool:
         try:
             if mask & select.POLLOUT:
-                del self.typed[: os.write(self.master, self.typed[:_CHUNK])]
+                del self.typed[: os.write(self.master, self.typed[: frames.CHUNK])]
             if mask & (select.POLLIN | select.POLLHUP | select.POLLERR):
-                data = os.read(self.master, _CHUNK)
+                data = os.read(self.master, frames.CHUNK)
                 if not data:
                     return False
                 self._say(data)
@@ -157,7 +147,7 @@ class _Console:
         self.recent += data
         del self.recent[:-_RECENT]
         for fd, peer in list(self.peers.items()):
-            peer.outgoing += frames.frame(frames.STDOUT, data)
+            peer.put(frames.STDOUT, data)
             if len(peer.outgoing) > _ENOUGH:
                 self._drop(fd)
 
@@ -167,25 +157,9 @@ class _Console:
             if len(self.peers) >= _MOST:
                 sock.close()
                 return
-            sock.setblocking(False)
-            self.peers[sock.fileno()] = _Peer(sock, bytes(self.recent))
-
-    def _serve_peer(self, peer: _Peer, mask: int) -> bool:
-        try:
-            if mask & select.POLLOUT:
-                del peer.outgoing[: peer.sock.send(peer.outgoing)]
-            if mask & (select.POLLIN | select.POLLHUP | select.POLLERR):
-                data = peer.sock.recv(_CHUNK)
-                if not data:
-                    return False
-                peer.incoming.feed(data)
-            while (one := peer.incoming.next()) is not None:
-                self._take(*one)
-        except BlockingIOError:
-            return True
-        except (OSError, ValueError):
-            return False
-        return True
+            peer = self.peers[sock.fileno()] = frames.Link(sock)
+            if self.recent:
+                peer.put(frames.STDOUT, bytes(self.recent))
 
     def _take(self, channel: int, data: bytes) -> None:
         if channel == frames.STDIN:
@@ -199,7 +173,7 @@ class _Console:
     def _say_goodbye(self) -> None:
         status = {"code": None, "signal": None, "reason": "member-ended", "text": ""}
         for peer in self.peers.values():
-            peer.outgoing += frames.frame(frames.STATUS, json.dumps(status).encode("ascii"))
+            peer.put(frames.STATUS, json.dumps(status).encode("ascii"))
             peer.sock.settimeout(1.0)
             with suppress(OSError):
                 peer.sock.sendall(peer.outgoing)
