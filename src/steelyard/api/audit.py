@@ -66,7 +66,7 @@ def proof(seq: Seq, who: PrincipalDep, services: ServicesDep, origin: OriginDep)
 
 
 def _note(services: Services, who: Principal, what: str, subject: str | None, origin: Origin) -> None:
-    reads_of(services.extra, services.store).note(who, what, subject, origin)
+    reads_of(services.store).note(who, what, subject, origin)
 
 
 @router.get("/consistency")

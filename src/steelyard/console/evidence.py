@@ -105,7 +105,7 @@ def _leaf(visit: Visit) -> Json:
 
 def _note(visit: Visit, what: str, subject: str | None) -> None:
     """Who read it stands in the log."""
-    reads_of(visit.console.extra, visit.console.store).note(visit.principal, what, subject, visit.origin())
+    reads_of(visit.console.store).note(visit.principal, what, subject, visit.origin())
 
 
 def leaf_json(visit: Visit) -> Response:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from weakref import WeakKeyDictionary, proxy
 
 from steelyard.evidence.leaf import LOG_KIND, LeafDraft, Origin
 from steelyard.identity.actor import actor_of
@@ -21,14 +22,13 @@ ACTION = "evidence.read"
 AGAIN = 10 * MINUTE
 MAX_A_MINUTE = 10
 MAX_REMEMBERED = 10_000
-_KEY = "evidence-reads"
 
 
 class EvidenceReads:
     """What was read of one server's log. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store: Store = proxy(store)  # it ends with its store
         self._lock = threading.Lock()
         self._seen: dict[tuple[str, str, str | None], int] = {}
         self._counts: dict[str, tuple[int, int, int]] = {}  # by principal: minute, leaves in it, left out
@@ -71,9 +71,9 @@ class EvidenceReads:
             return left_out
 
 
-def reads_of(extra: dict[str, Any], store: Store) -> EvidenceReads:
-    """The server's own, kept in what its services share."""
-    found = extra.get(_KEY)
-    if not isinstance(found, EvidenceReads):
-        found = extra.setdefault(_KEY, EvidenceReads(store))
-    return found
+_of_stores: WeakKeyDictionary[Store, EvidenceReads] = WeakKeyDictionary()
+
+
+def reads_of(store: Store) -> EvidenceReads:
+    """The one of a store, which API and console share."""
+    return _of_stores.setdefault(store, EvidenceReads(store))
