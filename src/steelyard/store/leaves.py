@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from steelyard.evidence.leaf import Head
 from steelyard.evidence.merkle import Frontier, TileProofReader
 from steelyard.store import tables as t
+
+# Asked in every pass of a control loop that finds something new: to build them takes longer than to run them.
+_HASH = select(t.leaf.c.hash).where(t.leaf.c.seq == bindparam("seq"))
+_CHANGED = (
+    select(t.leaf.c.seq, t.leaf.c.action, t.leaf.c.object_kind, t.leaf.c.object_id)
+    .where(t.leaf.c.seq >= bindparam("after"))
+    .order_by(t.leaf.c.seq)
+    .limit(bindparam("most"))
+)
 
 
 def tile_reader(connection: Connection) -> TileProofReader:
@@ -40,7 +49,7 @@ def bodies(connection: Connection, start: int, end: int) -> Iterator[bytes]:
 
 def leaf_hash(connection: Connection, seq: int) -> bytes:
     """The stored hash of a leaf."""
-    return bytes(connection.execute(select(t.leaf.c.hash).where(t.leaf.c.seq == seq)).scalar_one())
+    return bytes(connection.execute(_HASH, {"seq": seq}).scalar_one())
 
 
 def leaf_hashes(connection: Connection, start: int, end: int) -> list[bytes]:
@@ -70,13 +79,8 @@ def stream_heads(connection: Connection, names: set[str] | None = None) -> dict[
 
 def changed_objects(connection: Connection, after: int, limit: int = 2000) -> list[tuple[int, str, str, str]]:
     """(seq, action, object kind, object id) of leaves from `after` on: what changed since."""
-    query = (
-        select(t.leaf.c.seq, t.leaf.c.action, t.leaf.c.object_kind, t.leaf.c.object_id)
-        .where(t.leaf.c.seq >= after)
-        .order_by(t.leaf.c.seq)
-        .limit(limit)
-    )
-    return [(row.seq, row.action, row.object_kind, row.object_id) for row in connection.execute(query)]
+    found = connection.execute(_CHANGED, {"after": after, "most": limit})
+    return [(row.seq, row.action, row.object_kind, row.object_id) for row in found]
 
 
 def newest_checkpoint(connection: Connection) -> tuple[int, str] | None:

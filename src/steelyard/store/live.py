@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, ScalarSelect, Select, and_, func, select
+from sqlalchemy import Connection, Row, ScalarSelect, Select, and_, bindparam, func, select
 
 from steelyard.store import tables as t
 from steelyard.store.workloads import LIVE_ROWS
@@ -54,6 +54,12 @@ def _sliced_until() -> ScalarSelect[Any]:
     return select(func.max(w.t1)).where(w.attempt_id == t.attempt.c.id).scalar_subquery()
 
 
+# Asked in every pass of the control loop, or at every submit: to build them takes longer than to run them.
+_BY_ID = _attempts().where(t.workload.c.id.in_(bindparam("ids", expanding=True)))
+_COUNTERS = select(t.counter.c.name, t.counter.c.value)
+_USAGE = select(t.quota_usage).where(t.quota_usage.c.used != 0)
+
+
 def _by_id(row: LiveRow) -> int:
     return int(row.id)
 
@@ -70,7 +76,7 @@ def workloads_by_id(connection: Connection, ids: Iterable[int]) -> list[LiveRow]
     wanted = sorted(set(ids))
     for start in range(0, len(wanted), _CHUNK):
         chunk = wanted[start : start + _CHUNK]
-        found += connection.execute(_attempts().where(t.workload.c.id.in_(chunk))).all()
+        found += connection.execute(_BY_ID, {"ids": chunk}).all()
     return found
 
 
@@ -163,7 +169,7 @@ def observations(connection: Connection) -> Sequence[LiveRow]:
 def usage_counters(connection: Connection) -> dict[str, dict[tuple[str, str], int]]:
     """Stored usage by tree; zero is left out."""
     found: dict[str, dict[tuple[str, str], int]] = {}
-    for row in connection.execute(select(t.quota_usage).where(t.quota_usage.c.used != 0)):
+    for row in connection.execute(_USAGE):
         found.setdefault(row.tree, {})[row.node, row.subject] = row.used
     return found
 
@@ -184,7 +190,7 @@ def shape_history(connection: Connection, shape_id: int, since: int) -> list[tup
 
 def counters(connection: Connection) -> dict[str, int]:
     """Version counters: policy, organisation, inventory."""
-    return {row.name: row.value for row in connection.execute(select(t.counter))}
+    return {name: value for name, value in connection.execute(_COUNTERS)}
 
 
 def declared_current(connection: Connection, kind: str) -> dict[str, str]:

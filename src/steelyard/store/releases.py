@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, select
+from sqlalchemy import Connection, Row, Select, and_, bindparam, select
 
 from steelyard.model.ids import first_id_at
 from steelyard.model.organisation import Scope
@@ -62,18 +62,19 @@ def list_releases(
 
 def get_release(connection: Connection, scope: Scope, attempt_id: int) -> Record | None:
     """One unproven release within the scope."""
-    row = connection.execute(
-        _named().where(_r.attempt_id == attempt_id, visible(_r.project, scope))
-    ).first()
+    row = connection.execute(_named().where(_r.attempt_id == attempt_id, visible(_r.project, scope))).first()
     return None if row is None else record(row)
+
+
+_UNPROVEN = select(t.unproven_release).where(_r.attempt_id.in_(bindparam("ids", expanding=True)))
 
 
 def unproven_of(connection: Connection, attempt_ids: Collection[int]) -> dict[int, Record]:
     """attempt → its unproven release, for attempts that had one. The caller has found the attempts."""
     found: dict[int, Record] = {}
     for chunk in chunks(sorted(attempt_ids)):
-        query = select(t.unproven_release).where(_r.attempt_id.in_(chunk))
-        found.update((row.attempt_id, record(row)) for row in connection.execute(query))
+        rows = connection.execute(_UNPROVEN, {"ids": chunk})
+        found.update((row.attempt_id, record(row)) for row in rows)
     return found
 
 
