@@ -18,7 +18,7 @@ from steelyard.locale import LANGUAGES
 from steelyard.model.reasons import ReasonCode
 from steelyard.services import workload_document
 from steelyard.services.kinds import Kind
-from tools import lifecycle_table
+from tools import device_table, lifecycle_table
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -152,6 +152,12 @@ def test_every_command_is_named_somewhere() -> None:
 def test_the_lifecycle_table_is_that_of_the_model(lang: str) -> None:
     page = lifecycle_table.page(lang).read_text(encoding="utf-8")
     assert lifecycle_table.replaced(page, lang) == page, "run python -m tools.lifecycle_table"
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_table_of_families_is_that_of_the_catalogue(lang: str) -> None:
+    page = device_table.page(lang).read_text(encoding="utf-8")
+    assert device_table.replaced(page, lang) == page, "run python -m tools.device_table"
 
 
 def test_a_page_without_the_marks_of_the_table_is_an_error() -> None:
