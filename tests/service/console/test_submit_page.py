@@ -50,6 +50,13 @@ def test_a_preview_says_start_wait_or_refuse_and_records_nothing(shared: Pages) 
     shared.house.run_dry()
 
 
+def test_everything_that_is_wrong_is_told_each_with_its_line(shared: Pages) -> None:
+    wrong = DOCUMENT.replace("kind: training", "kind: dance").replace("run: 1s}}", "run: 1s}, colour: blue}")
+    page = send(shared.as_("ann"), wrong % ("p", "detect-dev", "many")).text
+    assert [part in page for part in ("spec.kind", "gpu", "colour")] == [True, True, True]
+    assert [f"line {number}" in page for number in (5, 7)] == [True, True]
+
+
 def test_a_document_is_submitted_and_its_page_shown(shared: Pages) -> None:
     answer = send(shared.as_("ann"), DOCUMENT % ("mine", "detect-dev", 1))
     assert answer.status_code == 303
