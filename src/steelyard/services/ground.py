@@ -22,7 +22,7 @@ from steelyard.model.workloads import MemberRequest, Shape
 from steelyard.scheduling import QuotaTree, Snapshot, can_ever_fit, over_refusing_limit, shut_now
 from steelyard.services.declared_step import DECLARED_VERSION
 from steelyard.services.documents import stored_document
-from steelyard.services.guarantees import Judged, judge_guarantee, over_nominal
+from steelyard.services.guarantees import Judged, judge_guarantee
 from steelyard.services.kinds import TemplateSpec
 from steelyard.services.labels import load_vocabulary
 from steelyard.services.organisation import load_history
@@ -144,11 +144,6 @@ class Grounds:
         with self._store.read() as view:
             snapshot, _ = self._snapshots.full(view, ground.at)
         return over_refusing_limit(snapshot, shape) or reasons  # what was held may be free by now
-
-    def guarantee(self, ground: Ground, shape: Shape, replicas: int) -> tuple[Reason, ...]:
-        """Why so many replicas of a shape can't be guaranteed."""
-        with self._store.read() as view:
-            return over_nominal(view, ground.snapshot.trees.get(QUEUE_TREE), shape, replicas)
 
     def judge_guarantee(self, now: int, shape: Shape, replicas: int) -> Judged:
         """Why so many replicas of a shape can't be guaranteed: by the quota of now, not of a moment ago."""
