@@ -48,7 +48,10 @@ class Drifting:
 
     def declared(self) -> None:
         """Something was declared: every node that is known is compared anew."""
+        before = self._pools
         self._load()
+        if self._pools == before:
+            return
         for cluster, nodes in self._nodes.items():
             mine = self._of(cluster)
             for name, (node, _) in nodes.items():

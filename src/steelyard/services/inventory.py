@@ -19,6 +19,7 @@ from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.resources import Availability, EngineKind, UnavailableReason
 from steelyard.services.conditions import process_view, read_condition, sign_view
 from steelyard.services.flags import flag_views
+from steelyard.services.labels import load_vocabulary
 from steelyard.services.live_records import SOUND, Condition
 from steelyard.store import inventory as repository
 from steelyard.store.database import View
@@ -194,6 +195,9 @@ def list_nodes(
         if device["pool"] is not None:
             pools[device["node_id"]].add(device["pool"])
     shown = [node_view(row, by_node[row["id"]], sorted(pools[row["id"]]), live) for row in rows]
+    vocabulary = load_vocabulary(connection)
+    for node in shown:
+        node["foreign_labels"] = vocabulary.foreign(node["labels"])
     return shown, render("node", ids[-1]) if len(rows) == limit else None
 
 

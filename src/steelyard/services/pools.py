@@ -110,8 +110,9 @@ class _World:
     def __init__(self, view: View) -> None:
         self.specs = dict(sorted(declared_pools(view).items()))
         self._verified = verified_now(view, self.specs)
+        self._view = view
         self._members: dict[str, list[Record]] = {}
-        for row in repository.pool_members(view):
+        for row in repository.pool_sums(view):
             self._members.setdefault(row["pool"], []).append(row)
         self._shut: dict[str, list[Record]] = {}
         for row in repository.open_closings(view):
@@ -138,8 +139,7 @@ class _World:
 
     def page(self, name: str) -> Json:
         """A pool whole."""
-        spec, members = self.specs[name], self._members.get(name, [])
-        rules = spec.admission
+        spec, rules = self.specs[name], self.specs[name].admission
         classes = sorted({flavor.device_class for flavor in spec.flavors})
         owners = {cls: spec.operated_by(cls) for cls in classes}
         return {
@@ -167,11 +167,11 @@ class _World:
                 {"class": cls.value, "owner": owner, "on_call": on_call}
                 for cls, (owner, on_call) in owners.items()
             ],
-            "members": members_view(spec, members),
+            "members": members_view(spec, repository.pool_nodes(self._view, name)),
         }
 
     def _flavor(self, pool: str, spec: PoolSpec, flavor: FlavorSpec, members: Iterable[Record]) -> Json:
-        mine = [row for row in members if row["flavor"] == flavor.name and not row["has_children"]]
+        mine = [row for row in members if row["flavor"] == flavor.name]
         verified = self._verified.get(pool, set())
         models = sorted({row["model"] for row in mine})
         return {
@@ -179,8 +179,8 @@ class _World:
             "class": flavor.device_class.value,
             "family": flavor.family,
             "model": flavor.model,
-            "devices": len(mine),
-            "available": sum(row["availability"] == Availability.AVAILABLE for row in mine),
+            "devices": sum(row["devices"] for row in mine),
+            "available": sum(row["devices"] for row in mine if row["availability"] == Availability.AVAILABLE),
             "verified_kinds": sorted({kind for kind, model in verified if model in models}),
             "standing": _standing(spec, models, verified, mine).value,
         }
@@ -201,10 +201,9 @@ def _standing(
     return worst_of(parts)
 
 
-def members_view(spec: PoolSpec, members: Iterable[Record]) -> Json:
+def members_view(spec: PoolSpec, actual: list[str]) -> Json:
     """Nodes that are declared and nodes that are there, and whether both are the same set. Where none are
     declared there is nothing to be equal to."""
-    actual = sorted({str(row["node"]) for row in members})
     if spec.nodes is None:
         return {"declared": None, "actual": actual, "equal": None, "missing": [], "extra": []}
     declared = set(spec.nodes)

@@ -77,9 +77,8 @@ class _World:
     def __init__(self, view: View) -> None:
         self._pools = {name: _for_anybody(pool) for name, pool in load_pools(view).items()}
         self._members: dict[str, list[Record]] = {}
-        for row in repository.pool_members(view):
-            if not row["has_children"]:
-                self._members.setdefault(row["pool"], []).append(row)
+        for row in repository.pool_sums(view):
+            self._members.setdefault(row["pool"], []).append(row)
 
     def entry(self, row: DeclaredRow) -> Json:
         """An entry with its answer."""

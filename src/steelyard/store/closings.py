@@ -85,20 +85,32 @@ def held_devices(connection: Connection, attempt_id: int) -> list[Record]:
     return [record(row) for row in connection.execute(query)]
 
 
-def pool_members(connection: Connection) -> list[Record]:
-    """Devices that are members of pools now: pool, flavor, class, family, model, node, cluster, state."""
+def pool_sums(connection: Connection) -> list[Record]:
+    """Members of pools now, counted: `devices` and their `capacity` by pool, flavor, class, model and state.
+    What is divided is not counted, its parts are."""
+    d, p = t.device.c, t.pool_member.c
+    by = (p.pool, p.flavor, d.device_class.label("device_class"), d.model, d.availability, d.simulated)
+    query = (
+        select(*by, func.count().label("devices"), func.sum(d.capacity).label("capacity"))
+        .join(t.device, d.id == p.device_id)
+        .where(p.valid_to.is_(None), d.retired_at.is_(None), d.has_children.is_(False))
+        .group_by(p.pool, p.flavor, d.device_class, d.model, d.availability, d.simulated)
+        .order_by(p.pool, p.flavor, d.model)
+    )
+    return [{**record(row), "capacity": int(row.capacity)} for row in connection.execute(query)]
+
+
+def pool_nodes(connection: Connection, pool: str) -> list[str]:
+    """Names of the nodes of which a pool has devices now."""
     d, p, n = t.device.c, t.pool_member.c, t.node.c
     query = (
-        select(
-            p.pool, p.flavor, d.id, d.device_class.label("device_class"), d.family, d.model, d.availability,
-            d.has_children, d.simulated, d.capacity, d.cluster, n.name.label("node"),
-        )
-        .join(t.device, d.id == p.device_id)
-        .join(t.node, n.id == d.node_id)
-        .where(p.valid_to.is_(None), d.retired_at.is_(None))
-        .order_by(p.pool, n.name, d.id)
-    )  # fmt: skip
-    return [record(row) for row in connection.execute(query)]
+        select(n.name)
+        .distinct()
+        .select_from(t.pool_member.join(t.device, d.id == p.device_id).join(t.node, n.id == d.node_id))
+        .where(p.pool == pool, p.valid_to.is_(None), d.retired_at.is_(None))
+        .order_by(n.name)
+    )
+    return [str(name) for name in connection.execute(query).scalars()]
 
 
 def node_labels(connection: Connection, clusters: Collection[str] | None = None) -> list[Record]:
