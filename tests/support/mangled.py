@@ -13,6 +13,7 @@ from dataclasses import dataclass
 #: A line's last word that carries no mark of its end: a bare number, an id. Cut within, it reads as another.
 _OPEN = re.compile(r"(?![0-9.]+(?:[A-Za-z]{1,3}|%)$)[A-Za-z0-9._:/-]*[0-9][A-Za-z0-9._:/-]*")
 _WORD = re.compile(r"[A-Za-z]{2,}")
+_NUMBER = re.compile(r"[0-9]{2,}")
 _WIDE = str.maketrans("0123456789", "０１２３４５６７８９")
 _COLOUR = "\x1b[1;32m"
 _PLAIN = "\x1b[0m"
@@ -55,15 +56,21 @@ def _closed_length(line: str) -> int:
 
 
 def cut_within_lines(text: str, most: int | None = None) -> Iterator[Mangled]:
-    """One line loses its end, and the text goes on in the next line."""
+    """One line loses its end, and the text goes on in the next line.
+
+    At most so many cuts, spread over the text, and one in each line's last number, the likeliest to mislead.
+    """
     lines = text.split("\n")
     places = [
         (at, end)
         for at, line in enumerate(lines)
         for end in range(len(line) - len(line.lstrip()) + 1, _closed_length(line))
     ]
-    for place in _spread(len(places), most):
-        at, end = places[place]
+    chosen = {places[place] for place in _spread(len(places), most)}
+    for at, line in enumerate(lines):
+        numbers = [m.start() + 1 for m in _NUMBER.finditer(line) if m.start() + 1 < _closed_length(line)]
+        chosen.update((at, end) for end in numbers[-1:])
+    for at, end in sorted(chosen):
         changed = [*lines[:at], lines[at][:end], *lines[at + 1 :]]
         yield Mangled(f"line {at + 1} cut after {end}", "\n".join(changed))
 

@@ -25,6 +25,10 @@ ISOLATIONS = frozenset({"hardware", "software", "none"})
 RESOURCE_KINDS = frozenset({
     "device", "count", "memory", "memory-percent", "cores-percent", "cores", "slice", "priority", "monitor",
 })  # fmt: skip
+LABEL_FACTS = frozenset({
+    "model", "memory", "cards", "replicas", "sharing", "mig_strategy", "driver", "runtime", "architecture",
+    "topology", "tiles",
+})  # fmt: skip
 FORMATS = frozenset({"csv", "json", "table", "key-value", "list", "lines"})
 _VARYING = re.compile(r"<[A-Za-z]+>")
 Raw = Mapping[str, Any]
@@ -103,11 +107,12 @@ class ResourceName:
 
 @dataclass(frozen=True, slots=True)
 class LabelKey:
-    """A label found on nodes, and who writes it."""
+    """A label found on nodes, who writes it, and which fact of the family it tells (None: none is read)."""
 
     family: str
     key: str
     by: str
+    tells: str | None
     unconfirmed: bool
 
 
@@ -244,8 +249,11 @@ def _on_kubernetes(family: str, raw: Raw) -> OnKubernetes:
     _only(raw, ("resources", "labels"), ("runtime_class", "cdi", "dra"), family)
     labels = []
     for one in raw["labels"]:
-        _only(one, ("key", "by"), ("unconfirmed",), family)
-        labels.append(LabelKey(family, one["key"], one["by"], _flag(one)))
+        _only(one, ("key", "by"), ("tells", "unconfirmed"), family)
+        tells = one.get("tells")
+        if tells is not None:
+            _among(tells, LABEL_FACTS, one["key"])
+        labels.append(LabelKey(family, one["key"], one["by"], tells, _flag(one)))
     drivers = []
     for one in raw.get("dra", ()):
         _only(one, ("driver",), ("by", "unconfirmed"), family)

@@ -144,7 +144,7 @@ def test_a_text_that_ends_early_gives_no_figure_that_the_whole_one_does_not_give
 
 @pytest.mark.parametrize("part", PARTS, ids=str)
 def test_a_line_that_lost_its_end_gives_no_figure_and_is_told_of(part: Part) -> None:
-    texts = list(mangled.cut_within_lines(part.text, 40))
+    texts = list(mangled.cut_within_lines(part.text, 30))
     if part.expected.get("series"):  # its heading cut as well as a row is two faults at once
         texts = [one for one in texts if not one.how.startswith("line 1 ")]
     assert_nothing_made_up(part, texts)

@@ -11,7 +11,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.devices.csvrows import number
+from steelyard.devices.csvrows import (
+    Cell,
+    celsius_written,
+    mib_written,
+    number,
+    percent_written,
+    watts_written,
+)
 from steelyard.devices.drawn import Group, groups
 from steelyard.devices.jsonrows import Field, read_objects
 from steelyard.devices.output import Layout, Output
@@ -233,12 +240,18 @@ def _told(base: Reading, found: Sequence[Entry]) -> Reading:
         driver=known(value_of(found, "Driver")),
         firmware=known(value_of(found, "Firmware")),
         uuid=known(value_of(found, "UUID")),
-        memory=mib(value_of(found, "Physical Memory Usage", "Total")),
-        memory_used=mib(value_of(found, "Physical Memory Usage", "Used")),
-        utilisation=percent(value_of(found, "Utilization", "MLU Average")),
-        temperature=celsius(value_of(found, "Temperature", "Chip")),
-        power=milliwatts(value_of(found, "Power", "Usage")),
+        memory=_figure(mib_written, value_of(found, "Physical Memory Usage", "Total")),
+        memory_used=_figure(mib_written, value_of(found, "Physical Memory Usage", "Used")),
+        utilisation=_figure(percent_written, value_of(found, "Utilization", "MLU Average")),
+        temperature=_figure(celsius_written, value_of(found, "Temperature", "Chip")),
+        power=_figure(watts_written, value_of(found, "Power", "Usage")),
     )
+
+
+def _figure(read: Cell, text: str | None) -> int | None:
+    """A figure with its unit: without it, its last digits may have been cut off with it."""
+    found = None if text is None else read(text)
+    return found if isinstance(found, int) else None
 
 
 LAYOUTS = (
