@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -62,10 +63,19 @@ def test_the_layouts_that_the_catalogue_lists_are_those_that_can_be_read() -> No
     assert listed == readable
 
 
+def is_form_of(asked: str, command: str) -> bool:
+    """Whether a call is a command of the catalogue, in which <x> stands for anything."""
+    parts = [re.escape(part) for part in re.split("<[a-z ]+>", command)]
+    return re.fullmatch(".+".join(parts), asked) is not None
+
+
 def test_what_the_probe_asks_is_asked_of_tools_that_the_catalogue_has() -> None:
-    tools = {(one.family, one.tool) for one in (*FACTS.layouts, *FACTS.unread)}
-    asked = {(name, tool.name) for name, probe in load_probes().items() for tool in probe.tools}
-    assert asked <= tools
+    known = [(one.family, one.command) for one in (*FACTS.layouts, *FACTS.unread)]
+    for name, probe in load_probes().items():
+        for tool in probe.tools:
+            for question in tool.questions:
+                asked = " ".join((tool.name, *question.arguments))
+                assert any(name == family and is_form_of(asked, command) for family, command in known), asked
 
 
 def test_a_signal_that_is_read_names_a_layout_that_there_is() -> None:

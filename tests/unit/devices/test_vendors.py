@@ -123,6 +123,13 @@ def test_the_table_tells_modes_errors_and_processes() -> None:
     assert [(one.pid, one.name, one.memory) for one in reading.holders] == [(4242, "python train.py", 512)]
 
 
+def test_a_card_that_is_lost_is_told_of_beside_the_table() -> None:
+    lost = "Unable to determine the device handle for GPU1: 0000:0B:00.0: Unknown Error\n"
+    table, gone = parse("nvidia-smi", None, lost + TABLE).readings
+    assert table.complete
+    assert (gone.complete, gone.index, gone.pci) == (False, 1, "0000:0b:00.0")
+
+
 def test_a_list_of_processes_that_was_cut_lists_nobody() -> None:
     cut = TABLE[: TABLE.rindex("+---")]
     (reading,) = parse("nvidia-smi", None, cut).readings

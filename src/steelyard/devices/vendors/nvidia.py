@@ -228,8 +228,8 @@ def _listed(line: Line, card: Reading | None) -> Reading | Problem:
 LAYOUTS = (
     PROCESSES,
     Layout(FAMILY, TOOL, QUERY, _is_query, _parse_query),
-    Layout(FAMILY, TOOL, LIST, _is_list, _parse_list),
     TABLE,
+    Layout(FAMILY, TOOL, LIST, _is_list, _parse_list),
     failure_layout(FAMILY, TOOL, FAILURE_TEXTS),
     KERNEL,
 )

@@ -23,7 +23,7 @@ from steelyard.devices.text import (
     used_of_total,
     whole,
 )
-from steelyard.devices.vendors.nvidia_words import FAMILY, TOOL, ecc_sign, word_signs
+from steelyard.devices.vendors.nvidia_words import FAMILY, TOOL, ecc_sign, lost_card, word_signs
 from steelyard.model.health import DeviceHolder, Health, Sign, SignCode, SignSource
 
 NAME = "table"
@@ -63,8 +63,10 @@ def _parse(output: Output) -> Parsed:
         elif holders is not None and found.index is not None:
             found = replace(found, holders=tuple(holders.get(found.index, ())))
         readings.append(found)
-    listed = holders is not None
-    listed = listed and bool(readings)
+    for lost in filter(None, (lost_card(line, NAME) for line in output.lines)):
+        readings.append(lost)
+        problems += [] if lost.complete else [Problem(ProblemCode.ROW_INCOMPLETE, lost.line)]
+    listed = holders is not None and bool(readings)
     return Parsed(tuple(readings), tuple(problems), head.version, head.driver, processes=listed)
 
 
