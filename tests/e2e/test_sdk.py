@@ -130,8 +130,12 @@ def test_both_clients_are_told_the_same(server: Server, name: str) -> None:
             return await getattr(sdk, name)(*QUESTIONS[name])
 
     with client(server) as sdk:
-        told = getattr(sdk, name)(*QUESTIONS[name])
-    assert asyncio.run(awaited()) == told
+        for _ in range(20):  # the house goes on between two questions
+            told = getattr(sdk, name)(*QUESTIONS[name])
+            if asyncio.run(awaited()) == told:
+                break
+        else:
+            pytest.fail(f"{name}: never the same")
     assert type(told).__name__ in ("Record", "Table", "dict", "str")
 
 
