@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from steelyard.devices.ask import merged
 from steelyard.devices.parsers import KERNEL_LOG, parse
 from steelyard.devices.reading import ProblemCode, Reading
 from steelyard.model.health import Health, SignCode
@@ -206,6 +207,21 @@ def test_the_map_of_chips_follows_its_heading() -> None:
     text = "NPU ID    Chip ID    Chip Logic ID    Chip Phy-ID    Chip Name\n3    1    5    7    Ascend910\n"
     (reading,) = parse("npu-smi", None, text).readings
     assert (reading.module, reading.other, reading.in_container, reading.host_index) == (3, {"chip": 1}, 5, 7)
+
+
+def test_chips_of_both_lists_are_the_same_by_card_and_chip_and_not_by_number() -> None:
+    """Logic ids close up behind a lost card; the numbers of `info` do not."""
+    chip = "| {0}     Ascend910 | OK | 161.9 32 0/0 |\n| {1}  {2} | 0000:9{2}:00.0 | 0 0/0 1/65536 |\n+===+\n"
+    head = (
+        "+---+\n| npu-smi 25.2.0  Version: 25.2.0 |\n+---+\n"
+        "| NPU Name | Health | Power(W) Temp(C) Hugepages-Usage(page) |\n"
+        "| Chip Phy-ID | Bus-Id | AICore(%) Memory-Usage(MB) HBM-Usage(MB) |\n+===+\n"
+    )
+    listed = parse("npu-smi", None, head + chip.format(1, 0, 2) + chip.format(1, 1, 3)).readings
+    rows = "1    0    0    Ascend910\n1    1    1    Ascend910\n"
+    mapped = parse("npu-smi", None, "NPU ID    Chip ID    Chip Logic ID    Chip Name\n" + rows).readings
+    both = merged(listed, mapped)
+    assert [(one.index, one.host_index, one.in_container) for one in both] == [(2, 2, 0), (3, 3, 1)]
 
 
 # -- rocm-smi and what was made from it ----------------------------------------------------------------------
