@@ -130,7 +130,10 @@ def _page(session: Session, found: Mapping[str, Any]) -> None:
 def _done(entry: Mapping[str, Any]) -> str:
     if not entry["done"]:
         return ""
-    parts = [f"{key}={_shown(value)}" for key, value in entry["detail"].items() if value]
+    detail = entry["detail"]
+    if entry["step"] == "verification":
+        detail = {key: detail[key] for key in ("workload", "verification")}
+    parts = [f"{key}: {_shown(value)}" for key, value in detail.items() if value]
     return one_line(f"  {format_time(entry['at'])}  {entry['by']}  {'; '.join(parts)}")
 
 

@@ -76,7 +76,7 @@ def _page(session: Session, found: Mapping[str, Any]) -> None:
     columns: list[Any] = [
         ("cli.column.flavor", "name"),
         ("cli.column.class", lambda row: session.word("class", row["class"])),
-        ("cli.column.model", "model"),
+        ("cli.column.model", lambda row: row["model"] or ", ".join(row["models"])),
         ("cli.column.devices", "devices"),
         ("cli.column.available", "available"),
         ("cli.column.verified", lambda row: _kinds(session, row["verified_kinds"])),

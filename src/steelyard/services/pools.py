@@ -12,7 +12,7 @@ from steelyard.model.errors import ConflictError, NotFoundError
 from steelyard.model.ids import render
 from steelyard.model.organisation import Principal, Verb
 from steelyard.model.pools import ClosingCause
-from steelyard.model.resources import Availability
+from steelyard.model.resources import ACCELERATORS, Availability, DeviceClass
 from steelyard.model.standing import Standing, worst_of
 from steelyard.services.closings import close_row, drift_view, findings_body, open_row, read_findings
 from steelyard.services.pool_rules import declared_pools, verified_now
@@ -132,7 +132,7 @@ class _World:
             "on_call": spec.on_call,
             "open": name not in self._shut,
             "shut_by": [_closing(row, self._names) for row in self._shut.get(name, ())],
-            "standing": worst_of(Standing(part["standing"]) for part in parts).value,
+            "standing": worst_of(Standing(part["standing"]) for part in _judged(parts)).value,
             "simulated": any(bool(row["simulated"]) for row in members),
             "flavors": parts,
         }
@@ -179,11 +179,19 @@ class _World:
             "class": flavor.device_class.value,
             "family": flavor.family,
             "model": flavor.model,
+            "models": models,
             "devices": sum(row["devices"] for row in mine),
             "available": sum(row["devices"] for row in mine if row["availability"] == Availability.AVAILABLE),
             "verified_kinds": sorted({kind for kind, model in verified if model in models}),
             "standing": _standing(spec, models, verified, mine).value,
         }
+
+
+def _judged(parts: list[Json]) -> list[Json]:
+    """The flavors by which a pool is judged: its accelerators; without any its cores. What comes with them
+    on the same nodes ran in the same run."""
+    accelerators = [part for part in parts if part["class"] in ACCELERATORS]
+    return accelerators or [part for part in parts if part["class"] == DeviceClass.CPU] or parts
 
 
 def _standing(
