@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+import yaml
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from steelyard.model.errors import InvalidError
+from steelyard.services.documents import parse_document, parse_documents
 from steelyard.services.faults import MOST, Faults, pointer
 from steelyard.services.refusals import told_again, told_body
 from steelyard.services.workload_document import parse_workload
+from tests.support.house import DOCUMENTS
 from tests.support.worlds import workload
 
 FULL: dict[str, Any] = {
@@ -104,11 +107,50 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     return list(inner.values()) if isinstance(value, list) else inner
 
 
-METADATA = {"name": "a", "namespace": "b", "labels": {"x": "y"}}
-DOCUMENT = {"kind": "Workload", "metadata": METADATA, "spec": FULL}
+def test_everything_wrong_in_a_list_of_declared_documents_is_told_by_document() -> None:
+    limits = [{"class": "gpu", "nominal": "many"}, {"class": "tpu", "nominal": 1}]
+    documents = [
+        {"kind": "Team", "metadata": {"name": "a"}, "spec": {}},
+        {"kind": "Queue", "metadata": {"name": "B!"}, "spec": {"limits": limits, "colour": "blue"}},
+        {"kind": "Tem", "metadata": {"name": "a"}, "spec": {}},
+        {"kind": "Team", "metadata": {"name": "a"}, "spec": {}},
+    ]
+    with pytest.raises(InvalidError) as caught:
+        parse_documents(documents)
+    assert (caught.value.code, caught.value.params["document"]) == ("name-invalid", 1)
+    assert {one.pointer: one.code for one in caught.value.faults} == {
+        "/documents/1/metadata/name": "name-invalid",
+        "/documents/1/spec/limits/0/nominal": "quantity-invalid",
+        "/documents/1/spec/limits/1/class": "field-invalid",
+        "/documents/1/spec/colour": "field-unknown",
+        "/documents/2": "kind-unknown",
+        "/documents/3": "document-doubled",
+    }
+
+
 WRONG = st.sampled_from(
     [None, 7, -1, "", "…", "no such", [], {}, [1], {"k": "v"}, True, "\0", 10**30, ["a", "a"]]
 )
+DECLARED = [one for one in yaml.safe_load_all(DOCUMENTS) if one]
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_however_wrong_a_declared_document_is_it_is_read_to_its_end(data: st.DataObject) -> None:
+    before: Any = data.draw(st.sampled_from(DECLARED))
+    document = before
+    for _ in range(data.draw(st.integers(1, 4))):
+        document = replaced(document, data.draw(st.sampled_from(paths_of(before))), data.draw(WRONG))
+    found: InvalidError | None = None
+    try:
+        parse_document(document)
+    except InvalidError as error:
+        found = error
+    assert found is None or found.faults[0].code == found.code
+
+
+METADATA = {"name": "a", "namespace": "b", "labels": {"x": "y"}}
+DOCUMENT = {"kind": "Workload", "metadata": METADATA, "spec": FULL}
 
 
 @settings(max_examples=300, deadline=None)

@@ -22,6 +22,7 @@ from steelyard.model.resources import DeviceClass, EngineKind
 from steelyard.model.units import DAY, HOUR
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services.device_document import read_devices
+from steelyard.services.faults import Faults, all_of
 from steelyard.services.kinds import (
     FLAVOR_PREFIX,
     ROUTING_NAME,
@@ -85,28 +86,44 @@ class Document:
 
 
 def parse_documents(raw: object) -> list[Document]:
-    """All documents of a list. Raises InvalidError; `document` in its parameters says which, from 0."""
+    """All documents of a list. Raises InvalidError; `document` in its parameters says which, from 0. Its
+    `faults` are all that is wrong in all of them."""
     if not isinstance(raw, list):
         raise InvalidError("field-invalid", path="documents", expected="list")
     if len(raw) > MAX_DOCUMENTS:
         raise InvalidError("field-out-of-bounds", path="documents", low=0, high=MAX_DOCUMENTS)
     found: dict[tuple[str, str], Document] = {}
+    wrong: dict[int, InvalidError] = {}
     for index, entry in enumerate(raw):
         try:
             document = parse_document(entry)
         except InvalidError as error:
-            raise InvalidError(error.code, **{**error.params, "document": index}) from None
+            wrong[index] = error
+            continue
         if document.key in found:
-            raise InvalidError(
-                "document-doubled", document=index, kind=document.kind.value, name=document.name
-            )
+            wrong[index] = InvalidError("document-doubled", kind=document.kind.value, name=document.name)
         found[document.key] = document
+    if wrong:
+        raise all_of(wrong)
     return list(found.values())
 
 
 def parse_document(raw: object) -> Document:
-    """One document: kind, metadata {name, labels?}, spec. Raises InvalidError."""
-    outer = _outer(raw)
+    """One document: kind, metadata {name, labels?}, spec. Raises InvalidError with all that is wrong."""
+    try:
+        return make_document(*_read(raw, None))
+    except InvalidError as error:
+        faults = Faults()
+        faults.add(error)
+    try:  # once more, to its end
+        _read(raw, faults)
+    except InvalidError as error:
+        faults.add(error)
+    raise faults.error(raw)
+
+
+def _read(raw: object, faults: Faults | None) -> tuple[Kind, str, tuple[tuple[str, str], ...], Spec]:
+    outer = _outer(raw, faults)
     kind = _kind(outer.text("kind"))
     metadata = outer.reader("metadata")
     name, labels = metadata.name("name"), metadata.labels()
@@ -116,8 +133,8 @@ def parse_document(raw: object) -> Document:
     spec = _PARSERS[kind](reader)
     reader.finish()
     if name != _ONE_OF_ITS_KIND.get(kind, name):
-        raise InvalidError("field-invalid", path="metadata.name", expected=_ONE_OF_ITS_KIND[kind])
-    return make_document(kind, name, labels, spec)
+        outer.wrong("field-invalid", "metadata.name", expected=_ONE_OF_ITS_KIND[kind])
+    return kind, name, labels, spec
 
 
 def make_document(kind: Kind, name: str, labels: tuple[tuple[str, str], ...], spec: Spec) -> Document:
@@ -139,10 +156,10 @@ def stored_document(kind: str, name: str, labels: dict[str, str], body: dict[str
     return parse_document({"kind": kind, "metadata": {"name": name, "labels": labels}, "spec": body})
 
 
-def _outer(raw: object) -> DocumentReader:
+def _outer(raw: object, faults: Faults | None) -> DocumentReader:
     if not isinstance(raw, dict) or any(not isinstance(key, str) for key in raw):
         raise InvalidError("field-invalid", path="document", expected="mapping")
-    return _TopReader(raw, "")
+    return _TopReader(raw, "", faults)
 
 
 class _TopReader(DocumentReader):
@@ -276,7 +293,7 @@ def _limits(reader: DocumentReader) -> tuple[LimitSpec, ...]:
 
 def _unique_subjects(reader: DocumentReader, subjects: list[str]) -> None:
     if len(set(subjects)) != len(subjects):
-        raise InvalidError("field-invalid", path=reader.at("limits"), expected="entries without doubles")
+        reader.wrong("field-invalid", reader.at("limits"), expected="entries without doubles")
 
 
 def _cohort(reader: DocumentReader) -> CohortSpec:

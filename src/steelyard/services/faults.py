@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from steelyard.model.errors import Fault, InvalidError
 
@@ -43,6 +43,18 @@ class Faults:
             for one in self._found
         )
         return told
+
+
+def all_of(wrong: Mapping[int, InvalidError]) -> InvalidError:
+    """The first of the errors of a list of documents, by their index, with the faults of all."""
+    index = min(wrong)
+    told = InvalidError(wrong[index].code, **{**wrong[index].params, "document": index})
+    told.faults = tuple(
+        Fault(f"/documents/{number}{one.pointer}", one.code, {**one.params, "document": number})
+        for number, error in sorted(wrong.items())
+        for one in error.faults or (Fault("", error.code, error.params),)
+    )[:MOST]
+    return told
 
 
 def _within(path: str, outer: str) -> bool:
