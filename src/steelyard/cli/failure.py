@@ -127,7 +127,7 @@ def _more(error: SteelyardError, lang: str) -> Iterator[str]:
     for fault in found[1:]:
         code, given = str(fault["code"]), fault["params"]
         params = {key: one_line(v) if isinstance(v, str) else v for key, v in given.items()}
-        where = f"{fault.get('pointer')}: " if "document" in given else ""  # of several the sentence names none
+        where = f"{fault.get('pointer')}: " if "document" in given else ""  # of several: which
         yield one_line(f"{where}{locale.text(code, params, lang)} [{code}]")
 
 
