@@ -9,10 +9,9 @@ import typer
 
 from steelyard.cli.amounts import ORDER
 from steelyard.cli.choices import one_of
-from steelyard.cli.safe import one_line
+from steelyard.cli.inventory import device_columns, device_rows, sum_columns
 from steelyard.cli.session import Session
 from steelyard.cli.tree import ordered
-from steelyard.locale.rendering import format_time
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import format_quantity
 
@@ -35,35 +34,13 @@ def inventory(
         return
     one_of(device_class, "--class", DeviceClass)
     nodes = session.client.inventory(**{"cluster": cluster, "class": device_class, "pool": pool})
-    rows = [
-        {**device, "node": node["name"], "cluster": node["cluster"]}
-        for node in nodes
-        for device in node["devices"]
-    ]
-    columns: list[Any] = [
-        ("cli.column.cluster", "cluster"),
-        ("cli.column.node", "node"),
-        ("cli.column.class", lambda row: session.word("class", row["class"])),
-        ("cli.column.model", lambda row: f"{row['model'] or '–'}{session.simulated(row)}"),
-        ("cli.column.capacity", lambda row: _quantity(row, "capacity")),
-        ("cli.column.free", lambda row: _quantity(row, "free")),
-        ("cli.column.state", lambda row: _state(session, row)),
-        ("cli.column.pool", "pool"),
-        ("cli.column.provenance", lambda row: session.word("provenance", row.get("provenance"))),
-        ("cli.column.holders", lambda row: _holders(row)),
-        ("cli.column.uid", "uid"),
-    ]
+    rows, columns = device_rows(nodes), device_columns(session)
     session.emit(nodes, lambda: session.table(columns, rows))
 
 
 def _summary(session: Session) -> None:
     found = session.client.inventory_summary()
-    parts = ("capacity", "held", "free", "reserved", "unavailable", "unknown")
-    columns: list[Any] = [
-        ("cli.column.cluster", lambda row: row["cluster"] + session.simulated(row)),
-        ("cli.column.class", lambda row: session.word("class", row["class"])),
-        *((f"cli.column.{part}", _part(part)) for part in parts),
-    ]
+    columns = sum_columns(session)
     classes = sorted(found["classes"], key=lambda row: (row["cluster"], _rank(row["class"])))
 
     def draw() -> None:
@@ -84,43 +61,6 @@ def _summary(session: Session) -> None:
                     missing=", ".join(isolation["not_enforced"]) or None,
                 )
         session.table(columns, classes)
-
-    session.emit(found, draw)
-
-
-def device(session: Session, device: Annotated[str, typer.Argument(metavar="DEVICE")]) -> None:
-    """A device with the history of its facts."""
-    found = session.client.device(device)
-
-    def draw() -> None:
-        parts = (found["id"], session.word("class", found["class"]), found.get("model") or "–", found["uid"])
-        session.line("  ".join(one_line(part) for part in parts) + session.simulated(found))
-        session.say("cli.device.place", cluster=found["cluster"], node=found["node"], pool=found.get("pool"))
-        session.say(
-            "cli.device.state",
-            state=_state(session, found),
-            capacity=_quantity(found, "capacity"),
-            free=_quantity(found, "free"),
-        )
-        facts: list[Any] = [
-            ("cli.column.fact", "key"),
-            ("cli.column.value", "value"),
-            ("cli.column.provenance", lambda row: session.word("provenance", row["provenance"])),
-            ("cli.column.source", "source"),
-            ("cli.column.since", lambda row: format_time(row["valid_from"])),
-            ("cli.column.until", lambda row: format_time(row["valid_to"])),
-        ]
-        session.line()
-        session.table(facts, found.get("facts") or [])
-        history: list[Any] = [
-            ("cli.column.since", lambda row: format_time(row["t0"])),
-            ("cli.column.until", lambda row: format_time(row["t1"])),
-            ("cli.column.availability", lambda row: session.word("availability", row["availability"])),
-            ("cli.column.why", lambda row: session.word("unavailable", row["reason"])),
-        ]
-        if found.get("availability_history"):
-            session.line()
-            session.table(history, found["availability_history"])
 
     session.emit(found, draw)
 
@@ -175,30 +115,9 @@ def _limit(session: Session, part: str) -> Any:
     return shown
 
 
-def _part(part: str) -> Any:
-    return lambda row: _quantity(row, part)
-
-
-def _quantity(row: Mapping[str, Any], part: str) -> str:
-    return format_quantity(row["class"], row.get(part))
-
-
 def _rank(name: str) -> int:
     return ORDER.index(name) if name in ORDER else len(ORDER)
 
 
 def _reachable(cluster: Mapping[str, Any]) -> str:
     return {True: "answers", False: "silent", None: "unknown"}[cluster["reachable"]]
-
-
-def _state(session: Session, row: Mapping[str, Any]) -> str:
-    shown = session.word("state", row["state"])
-    return f"{shown} ({session.word('unavailable', row['reason'])})" if row.get("reason") else shown
-
-
-def _holders(row: Mapping[str, Any]) -> str:
-    shown = []
-    for holder in row.get("holders") or ():
-        amount = format_quantity(row["class"], holder["quantity"])
-        shown.append(f"{holder.get('name') or holder.get('workload') or '…'} ({amount})")
-    return ", ".join(shown)

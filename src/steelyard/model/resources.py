@@ -83,6 +83,15 @@ class UnavailableReason(StrEnum):
     RETIRED = "retired"
 
 
+class RegistrationOutcome(StrEnum):
+    """What became of a device that was found."""
+
+    REGISTERED = "registered"
+    REFUSED = "refused"
+    DUPLICATE = "duplicate"
+    RETIRED = "retired"
+
+
 class ShareKind(StrEnum):
     """Whether a share isolates its holder from the others on the device."""
 

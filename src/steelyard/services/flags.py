@@ -23,6 +23,7 @@ from steelyard.services.places import Place, place_named
 from steelyard.store import flags as repository
 from steelyard.store import tables as t
 from steelyard.store.database import View
+from steelyard.store.inventory_past import names_of_places
 from steelyard.store.scoped import Record
 from steelyard.store.statements import Row
 from steelyard.store.store import Store
@@ -119,6 +120,20 @@ def show(store: Store, principal: Principal, name: str) -> Json:
         place = place_named(view, name)
         flags = repository.standing_on(view, {place.id, place.node_id})
         return {**place.view(), "flags": flag_views(view, flags)}
+
+
+def standing(store: Store, principal: Principal) -> list[Json]:
+    """Every flag that stands, with the name of what it is on, the oldest first."""
+    authorise(principal, Verb.VIEW, NOUN)
+    with store.read() as view:
+        rows = repository.all_standing(view)
+        names = names_of_places(view, {row["object_id"] for row in rows})
+        shown = flag_views(view, rows)
+    for row, flag in zip(rows, shown, strict=True):
+        name, node = names.get(row["object_id"], ("?", "?"))
+        place = {"name": name, "node": node, "cluster": row["cluster"]}
+        flag.update(place, place_id=render(row["kind"], row["object_id"]))
+    return shown
 
 
 def _reason(what: Act, reason: str | None) -> str:

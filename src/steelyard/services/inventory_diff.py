@@ -57,10 +57,14 @@ class Change:
         }  # fmt: skip
 
 
-def difference(store: Store, principal: Principal, start: int, end: int) -> Json:
-    """Changes after `start` up to and with `end`. Raises InvalidError `window-invalid`, `time-to-come`."""
+def difference(store: Store, principal: Principal, start: int, end: int | None = None) -> Json:
+    """Changes after `start` up to and with `end` (None: now).
+
+    Raises InvalidError `window-invalid`, `time-to-come`.
+    """
     authorise(principal, Verb.VIEW, NOUN)
     now = store.now()
+    end = now if end is None else end
     if start >= end:
         raise InvalidError("window-invalid", start=start, end=end)
     if end > now:

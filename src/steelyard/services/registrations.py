@@ -5,33 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from steelyard.identity.authorise import authorise
-from steelyard.model.errors import InvalidError
 from steelyard.model.ids import PREFIXES, parse, render
 from steelyard.model.organisation import Principal, Verb
+from steelyard.model.resources import RegistrationOutcome
 from steelyard.services.inventory import NOUN
 from steelyard.store import inventory as repository
 from steelyard.store.scoped import Record, page_size
 from steelyard.store.store import Store
 
 Json = dict[str, Any]
-OUTCOMES = ("registered", "refused", "duplicate", "retired")
 
 
 def list_registrations(
-    store: Store, principal: Principal, *, outcome: str | None = None, cursor: str | None = None,
-    limit: int = 50,
+    store: Store, principal: Principal, *, outcome: RegistrationOutcome | None = None,
+    cursor: str | None = None, limit: int = 50,
 ) -> tuple[list[Json], str | None]:  # fmt: skip
-    """A page, the newest first; `outcome`: only these. Raises InvalidError."""
+    """A page, the newest first; `outcome`: only these."""
     authorise(principal, Verb.VIEW, NOUN)
-    if outcome is not None and outcome not in OUTCOMES:
-        raise InvalidError("argument-invalid", name="outcome", expected="|".join(OUTCOMES))
     before, size = None if cursor is None else _number(cursor), page_size(limit)
     with store.read() as view:
         found: list[tuple[int, Json]] = []
-        if outcome in (None, "registered"):
+        if outcome in (None, RegistrationOutcome.REGISTERED):
             rows = repository.registered_before(view, before, size)
             found += [(row["id"], _registered(row)) for row in rows]
-        if outcome != "registered":
+        if outcome is not RegistrationOutcome.REGISTERED:
             others = repository.registrations(view, before, size, outcome)
             found += [(row["id"], _other(row)) for row in others]
     found.sort(key=lambda pair: pair[0], reverse=True)

@@ -31,6 +31,7 @@ NO_ADMISSION = "ad_0000000000000"
 NO_RECORD = "vr_0000000000000"
 #: What nobody may see who is bound nowhere, and what is not there.
 SHARED = [404, 404, 404, 404, 404, 403]
+CORDON = {"on": "nowhere", "act": "cordon", "reason": "x"}
 JOB = {
     "kind": "Workload",
     "metadata": {"name": "walk", "namespace": "vision-dev"},
@@ -103,6 +104,11 @@ TABLE: list[Row] = [
     ],
     ("GET /v1/inventory", "/v1/inventory", None, BOUND),
     ("GET /v1/inventory/summary", "/v1/inventory/summary", None, BOUND),
+    ("GET /v1/inventory/diff", "/v1/inventory/diff?from=1", None, BOUND),
+    ("GET /v1/registrations", "/v1/registrations", None, BOUND),
+    ("GET /v1/flags", "/v1/flags", None, BOUND),
+    ("POST /v1/flags", "/v1/flags", CORDON, [404, 403, 403, 403, 403, 403]),
+    ("GET /v1/departures", "/v1/departures?on=nowhere", None, [404, 403, 403, 403, 403, 403]),
     (
         "GET /v1/devices/{device_id:path}",
         f"/v1/devices/{NO_WORKLOAD.replace('wl', 'dv')}",

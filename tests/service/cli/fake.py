@@ -12,7 +12,7 @@ import httpx
 from steelyard.cli.main import main
 from steelyard.cli.session import Session
 from steelyard.client import Client
-from tests.service.cli import fake_pools
+from tests.service.cli import fake_devices, fake_pools
 
 SECOND = 1_000_000
 T0 = 1_767_225_600 * SECOND  # 2026-01-01 00:00:00 UTC
@@ -111,6 +111,7 @@ DEVICE: dict[str, Any] = {
     "facts": [{"key": "model", "value": "A100", "provenance": "simulated", "source": "sim", "at": T0,
                "valid_from": T0, "valid_to": None, "version": 1}],
     "availability_history": [{"t0": T0, "t1": None, "availability": "available", "reason": None}],
+    **fake_devices.SAID,
 }  # fmt: skip
 GONE = {**DEVICE, "id": "dv_2", "state": "unavailable", "reason": "missing", "holders": []}
 NODE = {"id": "nd_1", "name": "n-0", "cluster": "sim", "simulated": True, "devices": [DEVICE, GONE]}
@@ -319,6 +320,7 @@ def installed() -> Fake:
         "POST /v1/releases/rl_1/fence": UNPROVEN,
         "GET /v1/usage/review": REVIEW,
         **fake_pools.ANSWERS,
+        **fake_devices.ANSWERS,
         "GET /v1/doctor": DOCTOR,
         "GET /v1/version": {"version": "0.1.0", "install_id": "in_1", "languages": ["en", "zh"]},
     }.items():  # fmt: skip

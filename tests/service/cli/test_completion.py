@@ -101,7 +101,7 @@ def test_names_are_those_that_the_server_knows(house: House) -> None:
     environ = house.environ()
     assert words("show", "tr", environ=environ) == ["train-1"]
     assert words("show", "wl_", environ=environ) == ["wl_1", "wl_2"]
-    assert words("device", "", environ=environ) == ["dv_1", "dv_2"]
+    assert words("device", "dv", environ=environ) == ["dv_1", "dv_2"]
     assert words("list", "--queue", "m", environ=environ) == ["main"]
     assert words("get", "queue", "", environ=environ) == ["main"]
     assert words("release", "show", "", environ=environ) == ["rl_1"]

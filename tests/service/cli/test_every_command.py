@@ -13,7 +13,7 @@ import yaml
 from steelyard.cli import help_pages, table
 from steelyard.cli.command import build
 from steelyard.locale import LANGUAGES, has
-from tests.service.cli import fake_pools
+from tests.service.cli import fake_devices, fake_pools
 from tests.service.cli.fake import CHECKPOINT, DOCUMENT, FAILED, REFUSAL, USAGE, WAITING, installed
 
 CJK = re.compile("[\u4e00-\u9fff]")
@@ -23,6 +23,7 @@ LEFT_OVER = re.compile(r"\b(?:cli|word|reason|verdict)\.[a-z]|\{[a-z_]+[:}]|\[\[
 #: Command line → (a piece of the English page, a piece of the Chinese page).
 PAGES: dict[str, tuple[str, str]] = {
     **fake_pools.PAGES,
+    **fake_devices.PAGES,
     "list": ("train-1", "排队中"),
     "show wl_1": ("Waits for quota: project alpha may use 4 GPU", "等待配额：项目 alpha 可用 4 个 GPU"),
     "show wl_2": ("exit code 3", "退出码 3"),

@@ -13,7 +13,7 @@ import pytest
 
 from steelyard.model.errors import InvalidError, SteelyardError
 from steelyard.model.health import DeviceHolder, Health
-from steelyard.model.resources import Fact, FoundNode, Provenance
+from steelyard.model.resources import Fact, FoundNode, Provenance, RegistrationOutcome
 from steelyard.services.flags import Act, act
 from steelyard.services.inventory import nodes_page, summary_page
 from steelyard.services.inventory_diff import difference
@@ -164,5 +164,5 @@ def test_what_became_of_every_device_is_listed_with_how_it_was_found(house: Hous
         rows, following = list_registrations(house.store, ADMIN, cursor=following, limit=5)
         every += rows
     assert len({row["id"] for row in every}) == len(every) == 1 + 8 + 6
-    only, _ = list_registrations(house.store, ADMIN, outcome="duplicate")
+    only, _ = list_registrations(house.store, ADMIN, outcome=RegistrationOutcome.DUPLICATE)
     assert [row["uid"] for row in only] == [UIDS[0]]

@@ -11,12 +11,32 @@ class AsyncResources(AsyncRequests):
     """Devices, queues and quotas; the server."""
 
     async def inventory(self, **query: str | int | bool | None) -> list[Json]:
-        """Nodes with their devices; `query`: cluster, class, pool."""
+        """Nodes with their devices; `query`: cluster, class, pool, at (µs UTC)."""
         return await self._items(resources.inventory(query))
 
-    async def inventory_summary(self) -> Json:
-        """Clusters, and capacity by class."""
-        return await self._ask(resources.inventory_summary())
+    async def inventory_summary(self, at: int | None = None) -> Json:
+        """Clusters, and capacity by class; `at` (µs UTC): by class as it was then."""
+        return await self._ask(resources.inventory_summary(at))
+
+    async def inventory_diff(self, start: int, end: int | None = None) -> Json:
+        """What changed between two instants (µs UTC; `end` None: now), when last, by whom and why."""
+        return await self._ask(resources.inventory_diff(start, end))
+
+    async def registrations(self, most: int | None = None, *, outcome: str | None = None) -> list[Json]:
+        """What became of every device that was found, the newest first."""
+        return await self._items(resources.registrations(outcome), most)
+
+    async def flags(self) -> list[Json]:
+        """Flags that stand on nodes and devices."""
+        return await self._items(resources.flags())
+
+    async def flag(self, on: str, act: str, reason: str, *, drain: bool = False) -> Json:
+        """`act`: cordon, uncordon, drain, maintenance or fence, on a node or device; wants a reason."""
+        return await self._ask(resources.flag(on, act, reason, drain))
+
+    async def departures(self, on: str, *, at_once: bool = False) -> Json:
+        """Who would leave if a node or device were drained now; changes nothing."""
+        return await self._ask(resources.departures(on, at_once))
 
     async def device(self, device_id: str) -> Json:
         """A device with the history of its facts."""

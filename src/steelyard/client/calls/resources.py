@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steelyard.client.call import Call, Pages, get, part
+from steelyard.client.call import Call, Pages, get, part, post
 from steelyard.client.transport import Query
 from steelyard.client.views import Json
 
@@ -12,9 +12,34 @@ def inventory(query: Query) -> Pages[Json]:
     return Pages("/v1/inventory", query, of="nodes")
 
 
-def inventory_summary() -> Call[Json]:
+def inventory_summary(at: int | None = None) -> Call[Json]:
     """Capacity by class."""
-    return get("/v1/inventory/summary", of="summary")
+    return get("/v1/inventory/summary", {"at": at}, of="summary")
+
+
+def inventory_diff(start: int, end: int | None) -> Call[Json]:
+    """What changed between two instants."""
+    return get("/v1/inventory/diff", {"from": start, "to": end})
+
+
+def registrations(outcome: str | None) -> Pages[Json]:
+    """What became of every device that was found."""
+    return Pages("/v1/registrations", {"outcome": outcome})
+
+
+def flags() -> Pages[Json]:
+    """Flags that stand."""
+    return Pages("/v1/flags")
+
+
+def flag(on: str, act: str, reason: str, drain: bool) -> Call[Json]:
+    """Something about a node or device is decided."""
+    return post("/v1/flags", {"on": on, "act": act, "reason": reason, "drain": drain})
+
+
+def departures(on: str, at_once: bool) -> Call[Json]:
+    """Who would leave."""
+    return get("/v1/departures", {"on": on, "at_once": at_once})
 
 
 def device(device_id: str) -> Call[Json]:

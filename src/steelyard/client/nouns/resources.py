@@ -11,12 +11,32 @@ class Resources(Requests):
     """Devices, queues and quotas; the server."""
 
     def inventory(self, **query: str | int | bool | None) -> list[Json]:
-        """Nodes with their devices; `query`: cluster, class, pool."""
+        """Nodes with their devices; `query`: cluster, class, pool, at (µs UTC)."""
         return self._items(resources.inventory(query))
 
-    def inventory_summary(self) -> Json:
-        """Clusters, and capacity by class."""
-        return self._ask(resources.inventory_summary())
+    def inventory_summary(self, at: int | None = None) -> Json:
+        """Clusters, and capacity by class; `at` (µs UTC): by class as it was then."""
+        return self._ask(resources.inventory_summary(at))
+
+    def inventory_diff(self, start: int, end: int | None = None) -> Json:
+        """What changed between two instants (µs UTC; `end` None: now), when last, by whom and why."""
+        return self._ask(resources.inventory_diff(start, end))
+
+    def registrations(self, most: int | None = None, *, outcome: str | None = None) -> list[Json]:
+        """What became of every device that was found, the newest first."""
+        return self._items(resources.registrations(outcome), most)
+
+    def flags(self) -> list[Json]:
+        """Flags that stand on nodes and devices."""
+        return self._items(resources.flags())
+
+    def flag(self, on: str, act: str, reason: str, *, drain: bool = False) -> Json:
+        """`act`: cordon, uncordon, drain, maintenance or fence, on a node or device; wants a reason."""
+        return self._ask(resources.flag(on, act, reason, drain))
+
+    def departures(self, on: str, *, at_once: bool = False) -> Json:
+        """Who would leave if a node or device were drained now; changes nothing."""
+        return self._ask(resources.departures(on, at_once))
 
     def device(self, device_id: str) -> Json:
         """A device with the history of its facts."""
