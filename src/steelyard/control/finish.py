@@ -52,13 +52,9 @@ def finish(
     attempt.times["release_confirmed"] = now
     verdict = verdict_on(attempt, outcome, context.state.devices)
     follows = follow_up(
-        outcome,
-        verdict,
-        attempt.spec.restart,
-        attempt.number,
-        attempt.spec.max_attempts,
+        outcome, verdict, attempt.spec.restart, attempt.number, attempt.spec.max_attempts,
         cancelled=attempt.cancel_requested_at is not None,
-    )
+    )  # fmt: skip
     reasons = reasons_of(attempt, probes, ledger) if release == "quarantined" else []
     receipt = _receipt(unit, attempt, now, release, probes, reasons)
     allocations = [a for member in attempt.members for a in member.allocations]
@@ -76,19 +72,11 @@ def finish(
         **failure_columns(verdict),
     }
     detail: Row = {**ended.detail, "outcome": outcome.value, "receipt": receipt, "next": follows}
-    moved = (*ended.transitions, step(Phase.RELEASING, "finished", now, outcome.value))
     if verdict is not None:
         detail["verdict"] = leaf_view(verdict)
-    if attempt.spec.evaluation is not None and follows is None:
-        detail["evaluation"] = record_evaluation(
-            unit, attempt.workload_id, attempt.attempt_id, attempt.spec.evaluation, attempt.result, now
-        )
+    moved = (*ended.transitions, step(Phase.RELEASING, "finished", now, outcome.value))
     if follows is None:
-        workload: Row = {"outcome": outcome.value, "finished_at": now}
-        carrier = context.move(unit, attempt, Phase.FINISHED, values, workload)
-        reason = None if verdict is None else verdict.code
-        context.leaf(unit, attempt, carrier, "workload.finish", moved, detail, reason)
-        context.state.remove(attempt.workload_id)
+        _leave(context, unit, attempt, now, outcome, verdict, values, detail, moved)
     else:
         avoid = avoided(attempt.avoid, verdict, speaker(attempt))
         _requeue(context, unit, attempt, now, follows, values, detail, moved, avoid)
@@ -97,6 +85,29 @@ def finish(
     if not reasons:  # what is in quarantine is still to be looked at
         context.after_commit.append(lambda: _forget(context, clusters, ended_id))
     context.changed = True
+
+
+def _leave(
+    context: Context,
+    unit: Unit,
+    attempt: LiveAttempt,
+    now: int,
+    outcome: Outcome,
+    verdict: Verdict | None,
+    values: Row,
+    detail: Row,
+    moved: tuple[Transition, ...],
+) -> None:
+    """The workload ends with this attempt."""
+    if attempt.spec.evaluation is not None:
+        detail["evaluation"] = record_evaluation(
+            unit, attempt.workload_id, attempt.attempt_id, attempt.spec.evaluation, attempt.result, now
+        )
+    workload: Row = {"outcome": outcome.value, "finished_at": now}
+    carrier = context.move(unit, attempt, Phase.FINISHED, values, workload)
+    reason = None if verdict is None else verdict.code
+    context.leaf(unit, attempt, carrier, "workload.finish", moved, detail, reason)
+    context.state.remove(attempt.workload_id)
 
 
 def _close(
@@ -246,54 +257,21 @@ def _requeue(
         version=attempt.attempt_version + 1,
         **values,
     )
-    before, number = attempt.attempt_id, attempt.number + 1
     context.state.remove(attempt.workload_id)
     delay = 0 if why == "preempted" else min(BACKOFF << (attempt.number - 1), MAX_BACKOFF)
-    fresh = LiveAttempt(
-        attempt.workload_id,
-        context.store.ids.next(),
-        number,
-        attempt.name,
-        attempt.namespace,
-        attempt.project,
-        attempt.kind,
-        attempt.queue,
-        attempt.priority,
-        attempt.submitter,
-        attempt.shape,
-        attempt.shape_id,
-        attempt.spec,
-        Phase.QUEUED,
-        None,
-        attempt.submitted_at,
-        attempt.version + 1,
-        1,
-        attempt.head,
-        {"submitted": now, "eligible": now},
-        None,
-        None,
-        now + delay if delay else 0,
-        None,
-        before,
-        avoid=avoid,
-        group_id=attempt.group_id,
-        group_index=attempt.group_index,
-        guaranteed=attempt.guaranteed,
-        standby=attempt.standby,
-        activated_at=attempt.activated_at,
-    )
+    fresh = attempt.following(context.store.ids.next(), now, now + delay if delay else 0, avoid)
     carrier = unit.update(
         t.workload,
         {"id": attempt.workload_id, "version": attempt.version},
         phase="queued",
-        version=attempt.version + 1,
-        attempt=number,
+        version=fresh.version,
+        attempt=fresh.number,
     )
     unit.insert(
         t.attempt,
         id=fresh.attempt_id,
         workload_id=fresh.workload_id,
-        number=number,
+        number=fresh.number,
         phase="queued",
         queue=fresh.queue,
         priority=fresh.priority,

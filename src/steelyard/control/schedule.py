@@ -11,7 +11,7 @@ from steelyard.control.waiting import Waiting
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
 from steelyard.model.resources import DIMENSION
-from steelyard.model.workloads import MemberPlan
+from steelyard.model.workloads import AllocationPlan, MemberPlan
 from steelyard.scheduling import (
     Decisions,
     DropCause,
@@ -136,70 +136,30 @@ class Scheduler:
     def _member(
         self, unit: Unit, attempt: LiveAttempt, plan: MemberPlan, placement: Placement, now: int
     ) -> LiveMember:
-        context, ids = self._context, self._context.store.ids
-        node = context.state.nodes[plan.node_id]
-        member_id = ids.next()
+        node = self._context.state.nodes[plan.node_id]
+        member_id = self._context.store.ids.next()
         unit.insert(
-            t.member,
-            id=member_id,
-            attempt_id=attempt.attempt_id,
-            role=plan.role,
-            idx=plan.index,
-            phase="starting",
-            cluster=plan.cluster,
-            node_id=plan.node_id,
-        )
-        allocations = []
-        for wanted in plan.allocations:
-            assert wanted.device_id is not None  # every engine of ours says which device
-            allocation = LiveAllocation(
-                ids.next(),
-                wanted.device_id,
-                wanted.node_id,
-                plan.cluster,
-                wanted.flavor,
-                wanted.device_class,
-                wanted.quantity,
-                wanted.share_kind,
-                now,
-                context.org_version,
-                context.state.policy.version,
-                placement.quota_basis.value,
-                placement.lender,
-            )
-            allocations.append(allocation)
-            unit.insert(
-                t.allocation,
-                id=allocation.id,
-                member_id=member_id,
-                attempt_id=attempt.attempt_id,
-                cluster=plan.cluster,
-                node_id=wanted.node_id,
-                device_id=wanted.device_id,
-                flavor=wanted.flavor,
-                device_class=wanted.device_class.value,
-                dimension=DIMENSION[wanted.device_class].value,
-                quantity=wanted.quantity,
-                share_kind=wanted.share_kind.value,
-                t0=now,
-                t1=None,
-                org_version=context.org_version,
-                policy_version=context.state.policy.version,
-                queue=attempt.queue,
-                quota_basis=allocation.quota_basis,
-                lender=allocation.lender,
-            )
+            t.member, id=member_id, attempt_id=attempt.attempt_id, role=plan.role, idx=plan.index,
+            phase="starting", cluster=plan.cluster, node_id=plan.node_id,
+        )  # fmt: skip
+        allocations = [self._allocation(plan.cluster, wanted, placement, now) for wanted in plan.allocations]
+        for allocation in allocations:
+            _insert_allocation(unit, attempt, member_id, allocation)
         return LiveMember(
-            member_id,
-            render("member", member_id),
-            plan.role,
-            plan.index,
-            plan.cluster,
-            plan.node_id,
-            node.name,
-            "starting",
-            allocations,
-        )
+            member_id, render("member", member_id), plan.role, plan.index, plan.cluster, plan.node_id,
+            node.name, "starting", allocations,
+        )  # fmt: skip
+
+    def _allocation(
+        self, cluster: str, wanted: AllocationPlan, placement: Placement, now: int
+    ) -> LiveAllocation:
+        context = self._context
+        assert wanted.device_id is not None  # every engine of ours says which device
+        return LiveAllocation(
+            context.store.ids.next(), wanted.device_id, wanted.node_id, cluster, wanted.flavor,
+            wanted.device_class, wanted.quantity, wanted.share_kind, now, context.org_version,
+            context.state.policy.version, placement.quota_basis.value, placement.lender,
+        )  # fmt: skip
 
     # --- holds and evictions -----------------------------------------------------------------------
     def _hold(self, unit: Unit, hold: HoldView, now: int) -> None:
@@ -318,6 +278,18 @@ def send_stop(context: Context, attempt: LiveAttempt) -> None:
         agent = context.agents.get(cluster)
         if agent is not None:
             agent.send(Stop((render("attempt", attempt.attempt_id),), attempt.spec.grace))
+
+
+def _insert_allocation(unit: Unit, attempt: LiveAttempt, member_id: int, allocation: LiveAllocation) -> None:
+    kind = allocation.device_class
+    unit.insert(
+        t.allocation, id=allocation.id, member_id=member_id, attempt_id=attempt.attempt_id,
+        cluster=allocation.cluster, node_id=allocation.node_id, device_id=allocation.device_id,
+        flavor=allocation.flavor, device_class=kind.value, dimension=DIMENSION[kind].value,
+        quantity=allocation.quantity, share_kind=allocation.share_kind.value, t0=allocation.t0, t1=None,
+        org_version=allocation.org_version, policy_version=allocation.policy_version, queue=attempt.queue,
+        quota_basis=allocation.quota_basis, lender=allocation.lender,
+    )  # fmt: skip
 
 
 def _where(member: LiveMember) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from steelyard.engines.port import MemberObservation, ReleaseProbe
 from steelyard.evidence.leaf import Head
@@ -109,6 +109,18 @@ class LiveAttempt:
     guaranteed: bool = False  # within its service's guarantee
     standby: bool = False  # as which it was born …
     activated_at: int | None = None  # … and until when
+
+    def following(self, attempt_id: int, now: int, not_before: int, avoid: tuple[int, ...]) -> LiveAttempt:
+        """The workload's next attempt, which waits. What is of the workload stays, what is of one attempt is
+        as at the beginning."""
+        return replace(
+            self, attempt_id=attempt_id, number=self.number + 1, phase=Phase.QUEUED, sub_stage=None,
+            version=self.version + 1, attempt_version=1, times={"submitted": now, "eligible": now},
+            cancel_requested_at=None, stop_reason=None, not_before=not_before, policy_version=None,
+            previous_id=self.attempt_id, sliced_until=None, simulated=False, outcome=None, members=[],
+            charges=(), avoid=avoid, started_once=False, command_at=0, probe_at=0, last_probes={},
+            result=None, result_read=False,
+        )  # fmt: skip
 
     @property
     def clusters(self) -> set[str]:
