@@ -23,7 +23,7 @@ from steelyard.services.documents import Document, stored_document
 from steelyard.services.kinds import APPLY_ORDER, Kind, QuotaSpec
 from steelyard.services.known_names import check_names
 from steelyard.services.labels import check_documents
-from steelyard.services.pool_document import with_known_purpose
+from steelyard.services.pool_document import in_sight, with_known_purpose
 from steelyard.services.references import check, check_administrator_left, check_not_used
 from steelyard.services.warnings import quota_warnings
 from steelyard.services.written import check_reason
@@ -147,10 +147,14 @@ def retire(
 
 def export(store: Store, principal: Principal) -> list[dict[str, Any]]:
     """Every document within the principal's scope, in apply order: applying them changes nothing."""
+    seen = scope(principal, Verb.VIEW, "declared")
     with store.read() as view:
-        found = rows.current(view, scope(principal, Verb.VIEW, "declared"))
+        found = rows.current(view, seen)
     found.sort(key=lambda row: (APPLY_ORDER[Kind(row.kind)], row.name))
-    return [export_document(row.kind, row.name, row.labels, row.spec) for row in found]
+    shown = [in_sight(row.spec, seen) if row.kind == Kind.POOL else row.spec for row in found]
+    return [
+        export_document(row.kind, row.name, row.labels, spec) for row, spec in zip(found, shown, strict=True)
+    ]
 
 
 def export_document(kind: str, name: str, labels: dict[str, str], spec: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +175,7 @@ def list_objects(
     with store.read() as view:
         found = rows.current(view, seen) if at is None else rows.valid_at(view, seen, at)
     found.sort(key=lambda row: (APPLY_ORDER[Kind(row.kind)], row.name))
-    return [_declared(row) for row in found if wanted is None or row.kind == wanted]
+    return [_declared(row, seen) for row in found if wanted is None or row.kind == wanted]
 
 
 def get_object(store: Store, principal: Principal, kind: str, name: str) -> Declared:
@@ -185,11 +189,12 @@ def get_object(store: Store, principal: Principal, kind: str, name: str) -> Decl
 def history(store: Store, principal: Principal, kind: str, name: str) -> list[Declared]:
     """All versions, newest first. Raises NotFoundError where there is none within the scope."""
     wanted = parse_kind(kind)
+    seen = scope(principal, Verb.VIEW, "declared")
     with store.read() as view:
-        found = rows.history(view, scope(principal, Verb.VIEW, "declared"), wanted.value, name)
+        found = rows.history(view, seen, wanted.value, name)
     if not found:
         raise NotFoundError("not-found", kind=wanted.value, id=name[:63])
-    return [_declared(row) for row in found]
+    return [_declared(row, seen) for row in found]
 
 
 def parse_kind(text: str) -> Kind:
@@ -275,6 +280,6 @@ def _check_idle(view: View, document: Document) -> None:
         )
 
 
-def _declared(row: DeclaredRow) -> Declared:
-    spec = with_known_purpose(row.spec) if row.kind == Kind.POOL else row.spec
+def _declared(row: DeclaredRow, seen: Scope) -> Declared:
+    spec = in_sight(with_known_purpose(row.spec), seen) if row.kind == Kind.POOL else row.spec
     return Declared(row.kind, row.name, row.labels, row.version, row.valid_from, row.valid_to, spec)

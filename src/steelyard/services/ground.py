@@ -19,7 +19,9 @@ from steelyard.model.policy import QUEUE_TREE, OnExceed, Policy
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.units import MILLISECOND
 from steelyard.model.workloads import MemberRequest, Shape
-from steelyard.scheduling import QuotaTree, Snapshot, can_ever_fit, over_refusing_limit, shut_now
+from steelyard.scheduling import FlavorView, QuotaTree, Snapshot, can_ever_fit, over_refusing_limit, shut_now
+from steelyard.scheduling.admission import misfits
+from steelyard.scheduling.board import need_of
 from steelyard.services.declared_step import DECLARED_VERSION
 from steelyard.services.documents import stored_document
 from steelyard.services.guarantees import Judged, judge_guarantee
@@ -100,7 +102,13 @@ class Ground:
 
     def _may_be_taken(self, shape: Shape) -> bool:
         """Whether some pool whose devices may turn up in a moment has no rule against the shape."""
-        return self.behind or any(pool.cluster in self.unseen for pool in self.snapshot.pools.values())
+        pools = self.snapshot.pools
+        late = [pool for pool in pools.values() if pool.cluster in self.unseen]
+        return self.behind or any(
+            not misfits(pool, pools, shape, request, FlavorView("", need_of(request).primary, pool.cluster))
+            for pool in late
+            for _, _, request in shape.roles
+        )
 
     def _may_fit_unseen(self, request: MemberRequest) -> bool:
         return bool(self.unseen) and (not request.clusters or not self.unseen.isdisjoint(request.clusters))

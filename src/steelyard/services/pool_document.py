@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from steelyard.model.errors import InvalidError
+from steelyard.model.organisation import Scope
 from steelyard.model.pools import Purpose
 from steelyard.model.resources import DeviceClass
 from steelyard.model.workloads import WorkloadKind
@@ -22,6 +24,8 @@ MAX_FLAVORS = 64
 MAX_VALUES = 64
 MAX_NODES = 20_000
 MAX_ABOUT = 1000
+#: In place of names that a reader may not see.
+HIDDEN = "…"
 
 
 def read_pool(reader: DocumentReader) -> PoolSpec:
@@ -56,6 +60,32 @@ def with_known_purpose(body: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(purpose, str) or purpose in set(Purpose):
         return body
     return {**{key: value for key, value in body.items() if key != "purpose"}, "about": purpose}
+
+
+def projects_in_sight(projects: Iterable[str], seen: Scope) -> list[str]:
+    """Of the projects that a pool lets in those that a reader may see; a dash of dots for the others."""
+    listed = list(projects)
+    shown = [name for name in listed if seen.allows(name)]
+    return shown if len(shown) == len(listed) else [*shown, HIDDEN]
+
+
+def teams_in_sight(teams: Iterable[str], seen: Scope) -> list[str]:
+    """Of the teams likewise: they are shown to who sees everything."""
+    listed = list(teams)
+    return listed if seen.projects is None or not listed else [HIDDEN]
+
+
+def in_sight(body: dict[str, Any], seen: Scope) -> dict[str, Any]:
+    """A pool's spec as a reader may see it."""
+    rules = body.get("admission") or {}
+    if seen.projects is None or not ({"projects", "teams"} & rules.keys()):
+        return body
+    shown = dict(rules)
+    if "projects" in rules:
+        shown["projects"] = projects_in_sight(rules["projects"], seen)
+    if "teams" in rules:
+        shown["teams"] = teams_in_sight(rules["teams"], seen)
+    return {**body, "admission": shown}
 
 
 def _flavors(reader: DocumentReader) -> tuple[FlavorSpec, ...]:

@@ -7,14 +7,15 @@ from typing import Any
 
 from steelyard.evidence.leaf import Origin
 from steelyard.identity.actor import actor_of
-from steelyard.identity.authorise import authorise
+from steelyard.identity.authorise import authorise, scope
 from steelyard.model.errors import ConflictError, NotFoundError
 from steelyard.model.ids import render
-from steelyard.model.organisation import Principal, Verb
+from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.pools import ClosingCause
 from steelyard.model.resources import ACCELERATORS, Availability, DeviceClass
 from steelyard.model.standing import Standing, worst_of
 from steelyard.services.closings import close_row, drift_view, findings_body, open_row, read_findings
+from steelyard.services.pool_document import projects_in_sight, teams_in_sight
 from steelyard.services.pool_rules import declared_pools, verified_now
 from steelyard.services.pool_spec import FlavorSpec, PoolSpec, write_values
 from steelyard.services.written import check_reason
@@ -42,13 +43,14 @@ def list_all(store: Store, principal: Principal) -> list[Json]:
 def show(store: Store, principal: Principal, name: str) -> Json:
     """One pool whole. Raises NotFoundError."""
     authorise(principal, Verb.VIEW, NOUN)
+    seen = scope(principal, Verb.VIEW, "declared")
     with store.read() as view:
         world = _World(view)
         if name not in world.specs:
             raise NotFoundError("not-found", kind=NOUN, id=name[:80])
         rows = repository.closings_of(view, name, MOST_CLOSINGS)
         names = account_names(view, {p for row in rows for p in (row["closed_by"], row["opened_by"]) if p})
-        return {**world.page(name), "closings": [_closing(row, names) for row in rows]}
+        return {**world.page(name, seen), "closings": [_closing(row, names) for row in rows]}
 
 
 def close(
@@ -137,8 +139,8 @@ class _World:
             "flavors": parts,
         }
 
-    def page(self, name: str) -> Json:
-        """A pool whole."""
+    def page(self, name: str, seen: Scope) -> Json:
+        """A pool whole; of the projects and teams that it lets in, those that the reader may see."""
         spec, rules = self.specs[name], self.specs[name].admission
         classes = sorted({flavor.device_class for flavor in spec.flavors})
         owners = {cls: spec.operated_by(cls) for cls in classes}
@@ -152,8 +154,8 @@ class _World:
             ],
             "admission": {
                 "kinds": [kind.value for kind in rules.kinds],
-                "projects": list(rules.projects),
-                "teams": list(rules.teams),
+                "projects": projects_in_sight(rules.projects, seen),
+                "teams": teams_in_sight(rules.teams, seen),
                 "environments": list(rules.environments),
                 "max_per_request": {cls.value: amount for cls, amount in rules.most},
             },

@@ -41,6 +41,8 @@ def scoped_reason(reason: Reason, scope: Scope) -> Reason:
         return reason
     holders = tuple(_scoped_holder(holder, scope) for holder in reason.holders)
     params = reason.params
+    if reason.code == ReasonCode.POOL_NOT_ADMITTING and params.get("label") in ("project", "team"):
+        params = {**params, "wanted": None}  # whom else a pool lets in is not theirs to know
     if "victims" in params and any(holder.kind == "workload" and not holder.id for holder in holders):
         params = {**params, "victims": ""}
     return replace(reason, holders=holders, params=params)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from steelyard.model.errors import InvalidError
+from steelyard.model.errors import InvalidError, RefusedError
 from steelyard.model.ids import render
+from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.model.resources import DeviceClass
-from steelyard.services import declared, workloads
+from steelyard.services import declared, pools, workloads
 from steelyard.services.documents import parse_document, stored_document
 from steelyard.services.kinds import Kind
 from tests.service.pools.conftest import RULES, explained, refusal, request_of
@@ -131,3 +132,20 @@ def test_what_waits_when_rules_are_tightened_says_which_condition_it_fails(house
     for one in list(house.live):
         house.cancel(render("workload", one))
     house.run_dry()
+
+
+@pytest.mark.requirement("J12", "I5")
+def test_whom_else_a_pool_lets_in_is_shown_to_nobody_of_another_project(house: House) -> None:
+    house.apply(RULES.replace("projects: [detect]", "projects: [detect], teams: [vision]"))
+    house.tick(2)
+    bob = Principal("us_0000000000003", "user", "bob", (Binding("bob", RoleName.MEMBER, "translate", 1),))
+    with pytest.raises(RefusedError) as caught:
+        workloads.submit(house.desk, bob, request_of(namespace="translate-dev"))
+    assert {(r.params["label"], r.params["wanted"]) for r in caught.value.reasons} == {
+        ("project", None), ("team", None),
+    }  # fmt: skip
+    assert pools.show(house.store, bob, "accelerators")["admission"]["projects"] == ["…"]
+    for read in (declared.get_object, declared.history):
+        assert "detect" not in str(read(house.store, bob, "Pool", "accelerators"))
+    assert "detect" not in str(declared.export(house.store, bob))
+    assert pools.show(house.store, ADMIN, "accelerators")["admission"]["projects"] == ["detect"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from steelyard.locale import LANGUAGES, text, word
 from steelyard.model.errors import ConflictError, ForbiddenError, InvalidError
 from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.model.standing import Standing, worst_of
@@ -255,6 +256,13 @@ def test_documents_extensions_and_sources_stand_in_the_inventory_and_verify_noth
     assert document.spec["linkCheck"] == {"state": "unchecked"}  # nobody looked, and the server does not
     assert verifications.list_all(house.store, ADMIN) == []
     assert pools.show(house.store, ADMIN, "accelerators")["standing"] == before == "pending-verification"
+
+
+@pytest.mark.requirement("O2", "B22")
+def test_that_nothing_of_it_is_proof_is_said_in_both_languages() -> None:
+    assert "None of these proves support" in text("cli.document-list.nothing", None, "en")
+    assert "均不构成支持证明" in text("cli.document-list.nothing", None, "zh")
+    assert {word("proves", "nothing", lang) for lang in LANGUAGES} == {"nothing", "不构成证明"}
 
 
 @pytest.mark.parametrize(
