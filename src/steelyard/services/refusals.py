@@ -21,6 +21,7 @@ from steelyard.model.errors import (
     RefusedError,
     SteelyardError,
 )
+from steelyard.model.failures import Verdict
 from steelyard.model.ids import IdSource, parse, render
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.reasons import Reason, ReasonCode
@@ -97,50 +98,48 @@ def refusal_unit(
     number, verdict = ids.next(), judge_refusal(reasons)
     unit = Unit(actor)
     row = unit.insert(
-        t.refusal,
-        id=number,
-        at=now,
-        principal=principal.id,
-        submitter=principal.name,
-        project=request.project,
-        namespace=request.namespace,
-        name=request.name,
-        kind=request.kind,
-        request_digest=request.digest,
-        asked_json=msgspec.json.encode(request.asked).decode(),
+        t.refusal, id=number, at=now, principal=principal.id, submitter=principal.name,
+        project=request.project, namespace=request.namespace, name=request.name, kind=request.kind,
+        request_digest=request.digest, asked_json=msgspec.json.encode(request.asked).decode(),
         reasons_json=write_reasons(tuple(reasons)),
         complete=not any(reason.approximate for reason in reasons),
-        policy_version=request.policy_version,
-        review_state="open",
+        policy_version=request.policy_version, review_state="open",
         failure_signature=None if verdict is None else verdict.signature,
         failure_stage=None if verdict is None else str(verdict.stage),
-    )
-    codes = [reason.code for reason in reasons]
-    unit.leaf(
-        LeafDraft(
-            action=action,
-            object_kind="refusal",
-            object_id=render("refusal", number),
-            version_after=1,
-            outcome="refused",
-            reason_code=codes[0] if codes else None,
-            rule_version=request.policy_version,
-            after_digest=request.digest,
-            project=request.project,
-            origin=origin,
-            extra={
-                "request_digest": request.digest,
-                "namespace": request.namespace,
-                "requested": request.asked,
-                "reasons": [_brief(reason) for reason in reasons[:MAX_LEAF_REASONS]],
-                "reason_count": len(codes),
-                "verdict": None if verdict is None else leaf_view(verdict),
-            },
-        ),
-        row,
-    )
+    )  # fmt: skip
+    unit.leaf(_leaf(number, request, reasons, verdict, action, origin), row)
     unit.result = number
     return number, unit
+
+
+def _leaf(
+    number: int,
+    request: Request,
+    reasons: Sequence[Reason],
+    verdict: Verdict | None,
+    action: str,
+    origin: Origin | None,
+) -> LeafDraft:
+    return LeafDraft(
+        action=action,
+        object_kind="refusal",
+        object_id=render("refusal", number),
+        version_after=1,
+        outcome="refused",
+        reason_code=reasons[0].code if reasons else None,
+        rule_version=request.policy_version,
+        after_digest=request.digest,
+        project=request.project,
+        origin=origin,
+        extra={
+            "request_digest": request.digest,
+            "namespace": request.namespace,
+            "requested": request.asked,
+            "reasons": [_brief(reason) for reason in reasons[:MAX_LEAF_REASONS]],
+            "reason_count": len(reasons),
+            "verdict": None if verdict is None else leaf_view(verdict),
+        },
+    )
 
 
 def _brief(reason: Reason) -> Json:

@@ -160,67 +160,50 @@ def add_workload(
     origin: Origin | None = None,
 ) -> int:
     """Add the rows of one workload and its leaf, all but its shape; the id of its attempt."""
-    spec, shape = admitted.spec, admitted.shape
+    spec = admitted.spec
     if place.index:
         spec = replace(spec, name=name_in_group(spec.name, place.index))
     phase = Phase.HELD if spec.hold else Phase.QUEUED
     attempt_id = ids.next()
     row = unit.insert(
-        t.workload,
-        id=workload_id,
-        name=spec.name,
-        namespace=spec.namespace,
-        project=admitted.place.project,
-        kind=spec.kind.value,
-        queue=admitted.queue,
-        priority_class=admitted.priority_class,
-        priority=admitted.priority,
-        shape_id=shape_id(shape.key),
-        phase=phase.value,
-        attempt=1,
-        submitter=submitter,
-        spec_json=write_spec(spec),
-        submitted_at=now,
-        version=1,
-        group_id=place.group,
-        group_index=place.index,
-        guaranteed=place.guaranteed,
-        standby=place.standby,
-    )
+        t.workload, id=workload_id, name=spec.name, namespace=spec.namespace,
+        project=admitted.place.project, kind=spec.kind.value, queue=admitted.queue,
+        priority_class=admitted.priority_class, priority=admitted.priority,
+        shape_id=shape_id(admitted.shape.key), phase=phase.value, attempt=1, submitter=submitter,
+        spec_json=write_spec(spec), submitted_at=now, version=1, group_id=place.group,
+        group_index=place.index, guaranteed=place.guaranteed, standby=place.standby,
+    )  # fmt: skip
     for ordinal, role in enumerate(spec.roles):
         unit.insert(
-            t.role,
-            workload_id=workload_id,
-            name=role.name,
-            ordinal=ordinal,
-            count=role.count,
-            next_index=0,
-            request_json=_encode(role.request).decode(),
-        )
+            t.role, workload_id=workload_id, name=role.name, ordinal=ordinal, count=role.count,
+            next_index=0, request_json=_encode(role.request).decode(),
+        )  # fmt: skip
     add_attempt(unit, attempt_id, row, 1, phase, now)
-    name = render("workload", workload_id)
-    unit.leaf(
-        LeafDraft(
-            action="workload.submit",
-            object_kind="workload",
-            object_id=name,
-            version_after=1,
-            rule_version=admitted.policy_version,
-            after_digest=admitted.digest,
-            transitions=(Transition(at=now, from_=None, to=phase.value),),
-            project=admitted.place.project,
-            origin=origin,
-            extra={
-                "request_digest": admitted.digest,
-                "queue": admitted.queue,
-                "priority": admitted.priority,
-                "requested": admitted.requested(),
-                **place.detail(),
-            },
-        ),
-        row,
-    )
+    unit.leaf(_leaf(admitted, workload_id, phase, place, now, origin), row)
     return attempt_id
+
+
+def _leaf(
+    admitted: Admitted, workload_id: int, phase: Phase, place: InGroup, now: int, origin: Origin | None
+) -> LeafDraft:
+    return LeafDraft(
+        action="workload.submit",
+        object_kind="workload",
+        object_id=render("workload", workload_id),
+        version_after=1,
+        rule_version=admitted.policy_version,
+        after_digest=admitted.digest,
+        transitions=(Transition(at=now, from_=None, to=phase.value),),
+        project=admitted.place.project,
+        origin=origin,
+        extra={
+            "request_digest": admitted.digest,
+            "queue": admitted.queue,
+            "priority": admitted.priority,
+            "requested": admitted.requested(),
+            **place.detail(),
+        },
+    )
 
 
 def add_attempt(
