@@ -16,9 +16,8 @@ from steelyard.scheduling.admission import joined
 from steelyard.services.documents import Document
 from steelyard.services.kinds import ClusterSpec
 from steelyard.services.pool_spec import FlavorSpec, PoolSpec
-from steelyard.store.closings import admissions
+from steelyard.store.closings import admissions, families
 from steelyard.store.database import View
-from steelyard.store.inventory import all_devices
 
 World = Mapping[tuple[str, str], Document]
 
@@ -31,7 +30,7 @@ def check_names(view: View, world: World, changed: Iterable[Document]) -> None:
     if not wanted or wanted <= (known := _of_catalogue() | _of_simulations(world)):
         return
     known |= {str(row["family"]) for row in admissions(view)}
-    known |= {str(row["family"]) for row in all_devices(view)}
+    known |= families(view)
     for document in pools:
         for index, flavor in _flavors(document):
             if flavor.family not in known:

@@ -85,6 +85,11 @@ def held_devices(connection: Connection, attempt_id: int) -> list[Record]:
     return [record(row) for row in connection.execute(query)]
 
 
+def families(connection: Connection) -> set[str]:
+    """Families of devices that were ever registered."""
+    return {str(name) for name in connection.execute(select(t.device.c.family).distinct()).scalars()}
+
+
 def pool_sums(connection: Connection) -> list[Record]:
     """Members of pools now, counted: `devices` and their `capacity` by pool, flavor, class, model and state.
     What is divided is not counted, its parts are."""
