@@ -35,8 +35,9 @@ MODEL = r"(?P<model>[A-Za-z][^|]*?)"
 PCI = r"(?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
 UTILISATION = r"(?P<utilisation>[0-9]{1,3} ?%|N/A)"
 TEMPERATURE = r"(?P<temperature>-?[0-9]{1,3} ?C|N/A)"
-_WATTS = r"[0-9]{1,6}(?:\.[0-9]+)? ?W|N/A"
-POWER_AND_LIMIT = rf"(?P<power>{_WATTS}) ?/ ?(?P<power_limit>{_WATTS})"
+_WATTS = r"[0-9]{1,6}(?:\.[0-9]+)? ?W|N/?A"
+POWER = rf"(?P<power>{_WATTS})"
+POWER_AND_LIMIT = rf"{POWER} ?/ ?(?P<power_limit>{_WATTS})"
 USED_AND_TOTAL = (
     r"(?:(?P<memory_used>[0-9]{1,9}(?: ?MiB)?) ?/ *(?P<memory>[0-9]{1,9} ?MiB)|N/A(?: ?/ ?N/A)?)"
 )
@@ -45,6 +46,7 @@ USED_AND_TOTAL = (
 READERS: Mapping[str, Cell] = {
     "index": number,
     "host_index": number,
+    "module": number,
     "pci": pci,
     "utilisation": percent,
     "temperature": celsius,
@@ -56,7 +58,7 @@ READERS: Mapping[str, Cell] = {
     "mig": on_or_off,
     "partitionable": lambda text: (known(text) or "").lower() or None,
 }
-_IDENTITY = ("index", "pci", "model")
+_IDENTITY = ("index", "module", "pci", "model")
 _CELL_MAX = 120
 _END = re.compile(r"[|│]?\s*(?:process|processes|进程)\b", re.IGNORECASE)
 

@@ -10,8 +10,9 @@ Source: the catalogue (ascend), fixtures of public projects. MB is taken as MiB.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from steelyard.devices.drawn import Group, groups
 from steelyard.devices.failing import failure_layout
@@ -26,8 +27,10 @@ INFO = "info"
 
 _VERSION = re.compile(r"npu-smi +(\S{1,40}) +Version: +(\S{1,40})")
 _VIRTUAL = re.compile(r"(.{1,40}?)(vir[0-9]{2}\S{0,20})")
+_NO_PROCESS = re.compile(r"No running processes found in NPU ([0-9]{1,4})")
 _CELLS = 3
 _PROCESS_CELLS = 4
+_Holders: TypeAlias = dict[tuple[int | None, int | None], list[DeviceHolder]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +85,11 @@ def _parse(output: Output) -> Parsed:
             readings.append(found)
         if found is None or not found.complete:
             problems.append(Problem(ProblemCode.ROW_INCOMPLETE, group.text, group.lines[0].number))
-    listed = bool(sections.processes) and all(group.closed for group in sections.processes or ())
-    if listed:
-        readings = _held(readings, sections.processes or ())
+    holders = _processes(sections.processes or ())
+    if holders is not None:
+        readings = _held(readings, holders)
     version = sections.head.version
-    listed = listed and bool(readings)
+    listed = bool(readings) and all(one.holders is not None for one in readings if one.complete)
     return Parsed(tuple(readings), tuple(problems), tool_version=version, processes=listed)
 
 
@@ -171,14 +174,12 @@ def _memory(words: Sequence[str], names: Sequence[str]) -> tuple[int | None, int
     return *main, extra
 
 
-def _held(readings: Sequence[Reading], processes: Sequence[Group]) -> list[Reading]:
-    """The chips with the processes listed for them."""
-    holders: dict[tuple[int | None, int | None], list[DeviceHolder]] = {}
-    for key, holder in _processes(processes):
-        holders.setdefault(key, []).append(holder)
+def _held(readings: Sequence[Reading], holders: _Holders) -> list[Reading]:
+    """The chips with the processes listed for them; an NPU that the list says nothing of has no answer."""
+    said = {npu for npu, _ in holders}
     return [
         replace(reading, holders=tuple(holders.get((reading.module, _chip_of(reading)), ())))
-        if reading.complete
+        if reading.complete and reading.module in said
         else reading
         for reading in readings
     ]
@@ -189,17 +190,25 @@ def _chip_of(reading: Reading) -> int | None:
     return chip if isinstance(chip, int) else None
 
 
-def _processes(parts: Sequence[Group]) -> Iterable[tuple[tuple[int | None, int | None], DeviceHolder]]:
+def _processes(parts: Sequence[Group]) -> _Holders | None:
+    """(NPU, chip) → its processes; (NPU, None) where it is said to have none. None: the list is not whole."""
+    if not parts or not all(group.closed for group in parts):
+        return None
+    found: _Holders = {}
     for row in (row for group in parts for row in group.rows):
-        if len(row) != _PROCESS_CELLS:
+        nothing = _NO_PROCESS.fullmatch(row[0]) if len(row) == 1 else None
+        if nothing is not None:
+            found.setdefault((int(nothing[1]), None), [])
             continue
-        numbers = row[0].split()
+        numbers = row[0].split() if len(row) == _PROCESS_CELLS else []
         try:
-            if len(numbers) == 2:
-                holder = DeviceHolder(whole(row[1]), row[2][:120] or None, mib(row[3]))
-                yield (whole(numbers[0]), whole(numbers[1])), holder
+            if len(numbers) != 2:
+                return None
+            holder = DeviceHolder(whole(row[1]), row[2][:120] or None, mib(row[3]))
+            found.setdefault((whole(numbers[0]), whole(numbers[1])), []).append(holder)
         except UnreadableError:
-            continue
+            return None
+    return found
 
 
 LAYOUTS = (

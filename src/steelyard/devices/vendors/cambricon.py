@@ -165,14 +165,16 @@ def _signs(errors: int | None, inited: str | None, modes: str) -> Iterable[Sign]
 
 
 def _holders(parts: Sequence[Group] | None) -> dict[int | None, list[DeviceHolder]] | None:
-    """Card → the processes listed for it; None where the list is not there or was cut."""
+    """Card → the processes listed for it; None where the list is not there or not whole."""
     if not parts or not all(group.closed for group in parts):
         return None
     found: dict[int | None, list[DeviceHolder]] = {}
     for row in (row for group in parts for row in group.rows):
         words = row[0].split() if len(row) == 1 else []
-        if len(words) < 5 or not words[0].isdigit() or not words[2].isdigit():
+        if words[:2] == ["No", "running"]:
             continue
+        if len(words) < 5 or not words[0].isdigit() or not words[2].isdigit():
+            return None  # whose process it is can't be told, so none of them is told
         try:
             held = mib(" ".join(words[-2:]))
         except UnreadableError:

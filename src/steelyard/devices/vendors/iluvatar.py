@@ -40,6 +40,7 @@ from steelyard.devices.csvrows import (
     watts_bare,
 )
 from steelyard.devices.output import Layout, Output
+from steelyard.devices.processes import with_processes
 from steelyard.devices.reading import Parsed, Reading
 from steelyard.devices.signs import nothing_read
 
@@ -96,6 +97,7 @@ def _read_table(output: Output) -> Parsed:
         return Parsed()
     parsed = read_cards(output, Reading(FAMILY, TOOL, "table", True, ""), table, nothing_read)
     before = output.lines[: table.start]
+    parsed = with_processes(parsed, output.lines[table.start :])
     return replace(parsed, tool_version=told(before, _VERSION), driver=told(before, _DRIVER))
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from steelyard.devices.blocks import Key, read_blocks, told, told_number
+from steelyard.devices.blocks import BlockValues, Key, read_blocks, told, told_number
 from steelyard.devices.cardtable import (
     INDEX,
     MODEL,
@@ -26,6 +26,7 @@ from steelyard.devices.cardtable import (
 )
 from steelyard.devices.cardtable import PCI as BUS
 from steelyard.devices.csvrows import (
+    Value,
     address,
     celsius_written,
     count,
@@ -59,6 +60,7 @@ _KEYS = (
     Key("temperature", ("Temperature", "XPU Current Temp"), celsius_written),
     Key("power_limit", ("Power Readings", "Enforced Power Limit"), watts_written),
     Key("power", ("Power Readings", "Power Draw"), watts_written),
+    Key("running", ("Processes",), lambda text: text, needed=False),
 )
 _DRIVER_KEY = re.compile(r"^Driver Version +: *([0-9][0-9A-Za-z.]*)$")
 _ATTACHED = re.compile(r"^Attached XPUs +: *([0-9]{1,4})$")
@@ -79,6 +81,13 @@ _DRIVER = re.compile(r"Driver Version: *([0-9][0-9A-Za-z.]*)")
 _VIRTUAL = re.compile(r"\bVF\b")
 
 
+def _combined(found: BlockValues) -> Iterable[tuple[str, Value]]:
+    """`Processes : None` says that there is none; how others are printed was not seen."""
+    yield from ((name, value) for name, value in found.values.items() if name != "running")
+    if found.values.get("running") == "None":
+        yield "holders", ()
+
+
 def _signs(reading: Reading) -> Iterable[Sign]:
     yield from ecc_uncorrected(reading.ecc_uncorrected, f"DRAM Uncorrectable : {reading.ecc_uncorrected}")
     yield from nothing_read(reading)
@@ -89,7 +98,8 @@ def _is_query(output: Output) -> bool:
 
 
 def _read_query(output: Output) -> Parsed:
-    before, parsed = read_blocks(output, Reading(FAMILY, TOOL, "query", True, ""), _HEAD, _KEYS, _signs)
+    base = Reading(FAMILY, TOOL, "query", True, "")
+    before, parsed = read_blocks(output, base, _HEAD, _KEYS, _signs, _combined)
     return replace(parsed, driver=told(before, _DRIVER_KEY), attached=told_number(before, _ATTACHED))
 
 

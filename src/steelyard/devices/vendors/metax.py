@@ -15,6 +15,7 @@ from steelyard.devices.cardtable import (
     INDEX,
     MODEL,
     PCI,
+    POWER,
     POWER_AND_LIMIT,
     TEMPERATURE,
     USED_AND_TOTAL,
@@ -26,6 +27,7 @@ from steelyard.devices.cardtable import (
 )
 from steelyard.devices.csvrows import kib_written, percent_written
 from steelyard.devices.output import Layout, Output
+from steelyard.devices.processes import with_processes
 from steelyard.devices.reading import Parsed, Reading
 from steelyard.devices.signs import nothing_read, unconfirmed
 from steelyard.model.health import Sign, SignCode, SignSource
@@ -33,20 +35,26 @@ from steelyard.model.health import Sign, SignCode, SignSource
 FAMILY = "metax"
 TOOL = "mx-smi"
 
+_PERF = r"(?:P[0-9]{1,2}|N/A)"
 _FORMS = forms({
     "": "",
     "gpu name": rf"{INDEX} +{MODEL}",
+    "board name": rf"(?P<module>[0-9]{{1,4}}) +{MODEL}",
+    "gpu persist-m": rf"{INDEX} +(?:On|Off|N/A)",
+    "gpu name persistence-m": rf"{INDEX} +{MODEL} +(?:On|Off|N/A)",
     "bus-id": PCI,
     "gpu-util": UTILISATION,
-    "gpu-util sgpu-m": rf"{UTILISATION} +(?P<mig>Enabled|Disabled|N/A)",
+    "gpu-util sgpu-m": rf"{UTILISATION} +(?P<mig>Enabled|Disabled|Native|N/A)",
     "persistence-m": r"\S{1,8} +(?:On|Off|N/A)",
+    "temp power": rf"{TEMPERATURE} +{POWER}",
     "temp pwr:usage/cap": rf"{TEMPERATURE} +{POWER_AND_LIMIT}",
+    "temp pwr:usage/cap perf": rf"{TEMPERATURE} +{POWER_AND_LIMIT} +{_PERF}",
     "pwr:usage/cap": POWER_AND_LIMIT,
-    "temp perf": rf"{TEMPERATURE} +(?:P[0-9]{{1,2}}|N/A)",
+    "temp perf": rf"{TEMPERATURE} +{_PERF}",
     "memory-usage": USED_AND_TOTAL,
     "gpu-state": r"(?P<state>Available|Not Available)",
 })
-_FIRST = frozenset({"gpu name"})
+_FIRST = frozenset({"gpu name", "gpu name persistence-m", "board name"})
 _VERSION = re.compile(r"MX-SMI +([0-9][0-9A-Za-z.]*)|mx-smi +version: *([0-9][0-9A-Za-z.]*)")
 _DRIVER = re.compile(r"Kernel Mode Driver Version: *([0-9][0-9A-Za-z.]*)")
 _ATTACHED = re.compile(r"Attached GPUs +: *([0-9]{1,4})$")
@@ -79,7 +87,7 @@ def _read_table(output: Output) -> Parsed:
     parsed = read_cards(output, Reading(FAMILY, TOOL, "table", True, ""), table, _signs)
     before = output.lines[: table.start]
     return replace(
-        parsed,
+        with_processes(parsed, output.lines[table.start :]),
         tool_version=told(before, _VERSION),
         driver=told(before, _DRIVER),
         attached=told_number(before, _ATTACHED),

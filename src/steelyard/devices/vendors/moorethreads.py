@@ -43,18 +43,23 @@ _ROWS = tuple(
             rf"{UTILISATION} +(?:(?P<memory_used>{_AMOUNT})\((?P<memory>{_AMOUNT})\)|N/A)",
         ),
         (
-            r"Physical|Virtual",
+            r"(?P<kind>Physical|Virtual|MPC Parent)(?: +(?:P[0-9]{1,2}|N/A))?",
             r"(?:[0-9]+x|N/A)\((?:[0-9]+x|N/A)\)",
             rf"{TEMPERATURE} +(?P<partitionable>YES|NO|N/A)",
         ),
-        ("", r"(?:N/A|[A-Za-z]{2,16})"),
+        ("", r"(?:N/A|[A-Za-z][A-Za-z,-]{1,15}(?: [A-Za-z]{2,15})?)"),
     )
 )
-_HEADING = frozenset({"id name|pcie|%gpu mem", "device type|pcie lane width|temp mpc capable", "|ecc mode"})
+_HEADING = frozenset({
+    "id name|pcie|%gpu mem",
+    "device type|pcie lane width|temp mpc capable",
+    "device type perf|pcie lane width|temp mpc capable",
+    "|ecc mode",
+})
 _END = re.compile(r"\s*Processes:")
 _COUNT = re.compile(r"[0-9]{1,4}")
 _VERSION = re.compile(r"mthreads-gmi: *([0-9][0-9A-Za-z.]*)")
-_DRIVER = re.compile(r"Driver Version: *([0-9][0-9A-Za-z.]*)")
+_DRIVER = re.compile(r"Driver Version: *([0-9][0-9A-Za-z.-]*)")
 
 #: Keys of one card in the JSON form; what older builds leave out is not needed.
 _FIELDS = (
@@ -92,7 +97,14 @@ def _is_table(output: Output) -> bool:
 def _read_table(output: Output) -> Parsed:
     base = Reading(FAMILY, TOOL, "table", True, "")
     parsed = readings_of(cards(_rows_of(output), _ROWS, _cells), base, nothing_read)
+    parsed = replace(parsed, readings=tuple(_of_kind(reading) for reading in parsed.readings))
     return replace(parsed, tool_version=told(output.lines, _VERSION), driver=told(output.lines, _DRIVER))
+
+
+def _of_kind(reading: Reading) -> Reading:
+    """A card that is the parent of parts says so where others say that they are physical."""
+    other = {name: value for name, value in reading.other.items() if name != "kind"}
+    return replace(reading, other=other, mig=True if reading.other.get("kind") == "MPC Parent" else None)
 
 
 def _is_json(output: Output) -> bool:

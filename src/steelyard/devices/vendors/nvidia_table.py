@@ -153,15 +153,17 @@ def _signs(reading: Reading, group: Group, compute: str) -> Iterable[Sign]:
 
 
 def _holders(parts: Sequence[Group] | None) -> dict[int, list[DeviceHolder]] | None:
-    """Index of a card → the processes listed for it; None where the list is not there or was cut."""
+    """Index of a card → the processes listed for it; None where the list is not there or not whole."""
     if parts is None or not parts or not parts[-1].closed:
         return None
     found: dict[int, list[DeviceHolder]] = {}
     for row in (row for group in parts for row in group.rows):
         words = row[0].split() if len(row) == 1 else []
+        if words[:2] == ["No", "running"]:
+            continue
         kinds = [place for place, word in enumerate(words) if word in _TYPES]
         if not kinds or kinds[0] < 2 or not words[0].isdigit() or not words[kinds[0] - 1].isdigit():
-            continue
+            return None  # whose process it is can't be told, so none of them is told
         pid, name = int(words[kinds[0] - 1][:10]), " ".join(words[kinds[0] + 1 : -1])
         holder = DeviceHolder(pid, name[:120] or None, _amount(words[-1]))
         found.setdefault(int(words[0][:6]), []).append(holder)

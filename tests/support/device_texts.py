@@ -1,0 +1,64 @@
+"""Outputs of vendor tools beyond the samples: layouts of other releases, values replaced."""
+
+from __future__ import annotations
+
+MX_RULE = "+------------------+---------------+--------------------+\n"
+MX_PROCESSES = """
++---------------------------------------------------------+
+| Process:                                                |
+|  GPU       PID         Process Name       GPU Memory    |
+|                                           Usage(MiB)    |
+|=========================================================|
+{}
++---------------------------------------------------------+
+"""
+
+
+def mx(first: str, second: str, *rows: str, processes: str = "") -> str:
+    return "".join([MX_RULE, f"{first}\n{second}\n", "|=====+=====+=====|\n", *rows, MX_RULE, processes])
+
+
+OLDEST = mx(
+    "| GPU         NAME     | Bus-id              | GPU-Util             |",
+    "| Temp        Power    | Memory-Usage        |                      |",
+    "| 0           MXC500   | 0000:05:00.0        | 0%                   |\n",
+    "| 51C         71W      | 60982/65536 MiB     |                      |\n",
+)
+PERSISTENCE = mx(
+    "| GPU     NAME         Persistence-M | Bus-id          | GPU-Util      sGPU-M |",
+    "| Temp    Pwr:Usage/Cap         Perf | Memory-Usage    | GPU-State            |",
+    "| 3       MetaX C500             Off | 0000:38:00.0    | 7%            Native |\n",
+    "| 44C     97W / NA                P9 | 986/65536 MiB   | Available            |\n",
+    processes=MX_PROCESSES.format("|  3       2477        python x.py        128           |"),
+)
+BOARDS = mx(
+    "| Board       Name | GPU   Persist-M | Bus-id        | GPU-Util      sGPU-M |",
+    "| Pwr:Usage/Cap    | Temp   Perf     | Memory-Usage  | GPU-State            |",
+    "| 6      Mars X201 | 7           Off | 0000:ce:00.0  | 0%           Enabled |\n",
+    "| 37W / 350W       | 32C          P0 | 858/65536 MiB | Available            |\n",
+)
+
+MT = """\
+    mthreads-gmi:2.4.1           Driver Version:5.1.0-server
+---------------------------------------------------------------------
+ID   Name                 |PCIe                |%GPU  Mem
+     Device Type   Perf   |Pcie Lane Width     |Temp  MPC Capable
+                                               |      ECC Mode
++-------------------------------------------------------------------+
+0    MTT S5000            |00000000:18:00.0    |0%    0MiB(81920MiB)
+     Physical      P0     |16x(16x)            |48C   YES
+                                               |      On-die, EDC
++-------------------------------------------------------------------+
+1    MTT S3000            |00000000:5e:00.0    |58%   30094MiB(32768MiB)
+     MPC Parent           |16x(16x)            |57C   YES
+                                               |      N/A
+---------------------------------------------------------------------
+"""
+
+#: Tool, layout, text.
+TEXTS = (
+    ("mx-smi", "table", OLDEST),
+    ("mx-smi", "table", PERSISTENCE),
+    ("mx-smi", "table", BOARDS),
+    ("mthreads-gmi", "table", MT),
+)
