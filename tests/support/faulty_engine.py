@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from steelyard.devices.steps import Step
+from steelyard.devices.step import Step
 from steelyard.engines.port import (
     Artifacts,
     AttemptStart,

@@ -97,7 +97,7 @@ class StandIn:
 
     def settings(self, **more: Any) -> dict[str, Any]:
         """`devices` of a cluster's document: looked at every second, recovered after four."""
-        health = {"recoverAfter": "4s", "recoverSamples": 2, "unknownSamples": 2, "eventHold": "5s"}
+        health = {"recoverAfter": "4s", "recoverSamples": 2, "unknownSamples": 2, "eventHold": "30s"}
         return {
             "tools": [str(self.tools)], "system": str(self.system), "simulated": True, "every": "1s",
             "timeLimit": "5s", "health": health, **more,

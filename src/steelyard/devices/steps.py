@@ -9,40 +9,17 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
 
 from steelyard.devices.ask import Answer, Asker
 from steelyard.devices.catalogue import Catalogue
 from steelyard.devices.prober import Look
 from steelyard.devices.probes import Probe
 from steelyard.devices.settings import DeviceSettings
+from steelyard.devices.step import Step, StepName
 from steelyard.model.health import SignCode
 
 _CDI_FOLDERS = ("etc/cdi", "var/run/cdi")
 _SPEC_MAX = 4 << 20
-
-
-class StepName(StrEnum):
-    """In the order in which each needs the one before."""
-
-    CARD = "card"
-    DRIVER = "driver"
-    LIBRARY = "library"
-    PERMISSION = "permission"
-    TOOL = "tool"
-    RUNTIME = "runtime"
-    CONTAINER = "container"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step of one family. `ok` None: it can't be told. `params` go into its sentence."""
-
-    family: str
-    name: StepName
-    ok: bool | None
-    params: dict[str, str | int] = field(default_factory=dict)
 
 
 def steps_of(
@@ -72,14 +49,14 @@ def _steps(family: str, seen: Look, probe: Probe, settings: DeviceSettings) -> l
     return [Step(family, name, ok, params) for name, ok, params in made]
 
 
-Outcome = tuple[bool | None, dict[str, str | int]]
+Outcome = tuple[bool | None, dict[str, str | int | None]]
 
 
 def _card(family: str, seen: Look, answer: Answer | None) -> Outcome:
     cards = [card for card in seen.scan.cards if card.family == family]
     files = [file for file in seen.scan.files if file.family == family]
     listed = 0 if answer is None else sum(reading.parent is None for reading in answer.readings)
-    params: dict[str, str | int] = {"bus": len(cards), "files": len(files), "listed": listed}
+    params: dict[str, str | int | None] = {"bus": len(cards), "files": len(files), "listed": listed}
     if answer is None or not answer.listed or not cards:
         return True, params
     return listed >= len(cards), params
@@ -90,9 +67,9 @@ def _driver(
 ) -> Outcome:
     cards = [card for card in seen.scan.cards if card.family == family]
     without = [card.pci for card in cards if card.driver is None]
-    params: dict[str, str | int] = {
-        "driver": ", ".join(sorted({card.driver for card in cards if card.driver is not None})) or "-",
-        "without": ", ".join(without[:8]) or "-",
+    params: dict[str, str | int | None] = {
+        "driver": ", ".join(sorted({card.driver for card in cards if card.driver is not None})) or None,
+        "without": ", ".join(without[:8]) or None,
     }
     if failed is SignCode.DRIVER_MISSING or without:
         return False, params
@@ -107,18 +84,18 @@ def _of_tool(listed: bool, failed: SignCode | None, code: SignCode, answer: Answ
     """What only the tool's own words tell."""
     detail = "" if answer is None or answer.sign is None else answer.sign.detail
     if failed is code:
-        return False, {"detail": detail or "-"}
-    return (True if listed else None), {"detail": "-"}
+        return False, {"detail": detail or None}
+    return (True if listed else None), {}
 
 
 def _tool(probe: Probe, answer: Answer | None, failed: SignCode | None) -> Outcome:
     names = ", ".join(tool.name for tool in probe.tools)
     if answer is None:
-        return None, {"tool": names, "detail": "-", "sign": "-"}
-    params: dict[str, str | int] = {
+        return None, {"tool": names}
+    params: dict[str, str | int | None] = {
         "tool": answer.tool or names,
-        "detail": "-" if answer.sign is None else answer.sign.detail or "-",
-        "sign": "-" if failed is None else failed.value,
+        "detail": None if answer.sign is None else answer.sign.detail or None,
+        "sign": None if failed is None else failed.value,
     }
     return answer.listed, params
 
@@ -128,12 +105,11 @@ def _runtime(probe: Probe, settings: DeviceSettings) -> Outcome:
     for pattern in probe.runtime:
         if found := sorted(glob.glob(os.path.join(settings.system, pattern.lstrip("/")))):
             return True, {"path": found[0][:200]}
-    return None, {"path": "-"}
+    return None, {}
 
 
 def _container(probe: Probe, settings: DeviceSettings) -> Outcome:
     """Whether a specification of the Container Device Interface tells how containers get the devices."""
-    kind = probe.cdi or "-"
     for folder in _CDI_FOLDERS:
         path = os.path.join(settings.system, folder)
         try:
@@ -147,5 +123,5 @@ def _container(probe: Probe, settings: DeviceSettings) -> Outcome:
             except OSError:
                 continue
             if probe.cdi is not None and probe.cdi in text:
-                return True, {"kind": kind, "path": os.path.join(path, name)[:200]}
-    return None, {"kind": kind, "path": "-"}
+                return True, {"kind": probe.cdi, "path": os.path.join(path, name)[:200]}
+    return None, {"kind": probe.cdi}

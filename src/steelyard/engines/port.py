@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from steelyard.devices.steps import Step
+from steelyard.devices.step import Step
 from steelyard.model.errors import UnavailableError
 from steelyard.model.execution import Execution
 from steelyard.model.resources import DeviceClass, FoundNode

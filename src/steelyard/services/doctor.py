@@ -30,6 +30,7 @@ LEASE = "control"
 LAST_LEAVES = 256
 LOW_DISK_MIB = 1024
 CLOCK_TOLERANCE = 2 * SECOND
+_SAID = {True: "ok", False: "failed", None: "unknown"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,8 @@ def _clusters(store: Store, view: View, engines: Mapping[str, Engine]) -> list[C
         else:
             found.append(Check(f"cluster/{cluster['name']}", False, "cluster-silent", params))
         if cluster["engine"] == "local":
-            found += _runner(cluster["name"], engines.get(cluster["name"]))
+            engine = engines.get(cluster["name"])
+            found += [*_runner(cluster["name"], engine), *_device_steps(cluster["name"], engine)]
     return found
 
 
@@ -161,6 +163,24 @@ def _runner(cluster: str, engine: Engine | None) -> list[Check]:
         return [Check(f"runner/{cluster}", False, able.problem, {**params, **dict(able.problem_params)})]
     answer = {**params, "limits": able.limits, "isolation": able.isolation_mode, "protocol": able.protocol}
     return [Check(f"runner/{cluster}", True, "runner-answers", answer), _isolation(cluster, able)]
+
+
+def _device_steps(cluster: str, engine: Engine | None) -> list[Check]:
+    """How far the finding of each family of accelerators came: the first step that failed is where to begin."""
+    try:
+        steps = () if engine is None else engine.device_steps()
+    except SteelyardError as error:
+        params: dict[str, Param] = {"check": f"devices/{cluster}", "cause": error.code}
+        return [Check(f"devices/{cluster}", False, "check-failed", params)]
+    return [
+        Check(
+            f"devices/{cluster}/{step.family}/{step.name}",
+            step.ok,
+            f"device-{step.name}-{_SAID[step.ok]}",
+            {"cluster": cluster, "family": step.family, **step.params},
+        )
+        for step in steps
+    ]
 
 
 def _isolation(cluster: str, able: Capabilities) -> Check:

@@ -22,7 +22,8 @@ from steelyard.devices.roster import Known
 from steelyard.devices.roster_json import read_roster, written
 from steelyard.devices.scan import Scan
 from steelyard.devices.settings import DeviceSettings
-from steelyard.devices.steps import Step, steps_of
+from steelyard.devices.step import Step
+from steelyard.devices.steps import steps_of
 from steelyard.engines.local import strangers
 from steelyard.engines.local.files import read_json, write_json
 from steelyard.engines.local.paths import Layout

@@ -16,7 +16,7 @@ from typing import Any
 
 from steelyard.devices.catalogue import visibility_env
 from steelyard.devices.settings import DeviceSettings
-from steelyard.devices.steps import Step
+from steelyard.devices.step import Step
 from steelyard.engines.local import fencing, looking
 from steelyard.engines.local.disk import Floor
 from steelyard.engines.local.engine_isolation import EngineIsolation

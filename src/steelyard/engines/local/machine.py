@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from steelyard.devices.host import CPU_UID, MEMORY_UID, HostFacts, host_node, read_host
 from steelyard.devices.settings import DeviceSettings
-from steelyard.devices.steps import Step
+from steelyard.devices.step import Step
 from steelyard.engines.local import strangers
 from steelyard.engines.local.cards import Cards, Named, without_times
 from steelyard.engines.local.link import Link

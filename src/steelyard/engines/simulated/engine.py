@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from steelyard.devices.steps import Step
+from steelyard.devices.step import Step
 from steelyard.engines.port import (
     Artifacts,
     AttemptStart,
