@@ -101,7 +101,8 @@ def parse_documents(raw: object) -> list[Document]:
             wrong[index] = error
             continue
         if document.key in found:
-            wrong[index] = InvalidError("document-doubled", kind=document.kind.value, name=document.name)
+            kind, name = document.kind.value, document.name
+            wrong[index] = InvalidError("document-doubled", document=index, kind=kind, name=name)
         found[document.key] = document
     if wrong:
         raise all_of(wrong)
