@@ -20,6 +20,7 @@ from steelyard.model.organisation import Principal
 from steelyard.model.units import HOUR, SECOND
 from steelyard.services.attempts import RefusedAttempts
 from steelyard.services.sessions import (
+    CACHE_SECONDS,
     SESSION_LIFE,
     Logins,
     Principals,
@@ -103,6 +104,17 @@ def test_a_session_ends_at_its_logout_at_once(house: House) -> None:
     logout(house.store, house.principals.identify(secret))
     with pytest.raises(UnauthenticatedError):
         house.who(secret)
+
+
+def test_who_is_remembered_is_so_for_a_second_and_until_a_logout(house: House) -> None:
+    secret = house.sign_in("ann", house.ann_password)
+    assert house.principals.remembered(secret) is None  # nobody has looked yet
+    who = house.principals.identify(secret)
+    assert house.principals.remembered(secret) == who
+    house.seconds += CACHE_SECONDS
+    assert house.principals.remembered(secret) is None
+    logout(house.store, house.principals.identify(secret))
+    assert house.principals.remembered(secret) is None
 
 
 @pytest.mark.requirement("I15")
