@@ -120,6 +120,23 @@ def test_each_of_two_vendors_reads_only_its_own_xpu_smi() -> None:
     assert [problem.sign for problem in theirs.problems] == [SignCode.TOOL_FOREIGN]
 
 
+def test_intels_list_is_read_by_its_heading_for_its_properties_have_moved() -> None:
+    text = (
+        "Device ID,Device Name,SOC UUID,Serial Number,Driver Version,PCI BDF Address,OAM Socket ID,"
+        "Memory Physical Size\n"
+        '0,"Intel(R) Graphics [0x0bd5]","00000000-0000-4d00-0000-000856c08086","unknown","16929133",'
+        '"0000:4d:00.0","","131072.00 MiB"\n'
+    )
+    found = one("xpu-smi", text)
+    assert (found.memory, found.driver, found.serial, found.pci) == (131072, "16929133", None, "0000:4d:00.0")
+    assert found.other == {}
+
+
+def test_intels_list_without_a_size_is_whole_and_its_memory_unknown() -> None:
+    text = sample("xpu-smi_intel_v1_dump.csv").replace("14248.00 MiB", "N/A")
+    assert [(one.complete, one.memory) for one in parse("xpu-smi", None, text).readings] == [(True, None)] * 2
+
+
 def test_of_many_samples_the_last_of_each_device_holds() -> None:
     head = "Timestamp, DeviceId, GPU Utilization (%), GPU Power (W)\n"
     rows = "10:00:00.000,    0, 1.00, 10.00\n10:00:01.000,    0, 2.99, 20.50\n"

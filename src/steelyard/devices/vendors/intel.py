@@ -20,8 +20,8 @@ from steelyard.devices.csvrows import (
     name,
     number,
     read_rows,
+    serial,
     uuid,
-    version,
     with_values,
 )
 from steelyard.devices.jsonrows import Field, read_objects
@@ -55,15 +55,28 @@ _FIELDS = (
     Field("pci_device", ("pci_device_id",), known),
     Field("uuid", ("uuid",), uuid),
 )
-_LIST_HEADING = "Device ID,Device Name,UUID,Driver Version,PCI BDF Address,Memory Physical Size"
-_LIST = (
-    Column("index", number),
-    Column("model", name),
-    Column("uuid", uuid),
-    Column("driver", version),
-    Column("pci", address),
-    Column("memory", mib_written),
-)
+
+
+def _anything(text: str) -> str | None:
+    return known(text[:120])
+
+
+#: Properties of `discovery --dump`. Their numbers moved between releases: 15 is the memory or the socket, 16
+#: the channels or the memory, so that both are asked for and the heading says which is which.
+_LIST: dict[str, Column] = {
+    "Device ID": Column("index", number),
+    "Device Name": Column("model", name),
+    "Vendor Name": Column("_vendor", _anything),
+    "UUID": Column("uuid", uuid),
+    "SOC UUID": Column("uuid", uuid),
+    "Serial Number": Column("serial", serial),
+    "Driver Version": Column("driver", _anything),
+    "PCI BDF Address": Column("pci", address),
+    "OAM Socket ID": Column("_socket", _anything),
+    "Memory Physical Size": Column("memory", mib_written),
+    "Number of Memory Channels": Column("_channels", _anything),
+}
+_NAMED = frozenset({"UUID", "SOC UUID", "PCI BDF Address"})  # one of them must tell which device a row is
 _HEADING_LINES = 20  # within which a heading stands; warnings may be printed ahead of it
 _SAMPLE = re.compile(r"[0-9]{1,12}\.[0-9]{2}")
 _TIME = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}")
@@ -142,7 +155,7 @@ def _heading(output: Output, wanted: Callable[[list[str]], bool]) -> int | None:
 
 
 def _is_list(cells: list[str]) -> bool:
-    return cells == csv_cells(_LIST_HEADING)
+    return cells[:1] == ["Device ID"] and all(cell in _LIST for cell in cells) and bool(_NAMED & set(cells))
 
 
 def _is_metrics(cells: list[str]) -> bool:
@@ -151,8 +164,9 @@ def _is_metrics(cells: list[str]) -> bool:
 
 
 def _read_list(output: Output) -> Parsed:
-    start = _heading(output, _is_list) or 0
-    return read_rows(output, Reading(FAMILY, TOOL, "discovery-dump", True, ""), _LIST, skip=start)
+    start = _heading(output, _is_list) or 1
+    columns = [_LIST[cell] for cell in csv_cells(output.lines[start - 1].text)]
+    return read_rows(output, Reading(FAMILY, TOOL, "discovery-dump", True, ""), columns, skip=start)
 
 
 def _read_metrics(output: Output) -> Parsed:
