@@ -62,7 +62,7 @@ def summary_at(store: Store, principal: Principal, at: int) -> Json:
     authorise(principal, Verb.VIEW, NOUN)
     with store.read() as view:
         _not_to_come(store, at)
-        devices = _devices(view, at, None)
+        devices, _ = _devices(view, at, None)
         live = _live(view, scope(principal, Verb.VIEW, "workload"), at, devices, None)
         return {"as_of": at, "classes": class_sums((device, live.parts(device)) for device in devices)}
 
@@ -76,10 +76,8 @@ def _not_to_come(store: Store, at: int) -> None:
 def _shown(
     view: View, seen: Scope, at: int, rows: list[Record], device_class: str | None, pool: str | None
 ) -> list[Json]:
-    devices = _devices(view, at, [row["id"] for row in rows])
-    ids = [device["id"] for device in devices]
-    live = _live(view, seen, at, devices, ids)
-    known = past.facts(view, at, ids, ["model"])
+    devices, known = _devices(view, at, [row["id"] for row in rows])
+    live = _live(view, seen, at, devices, [device["id"] for device in devices])
     texts = {row["id"]: row["reason_text"] for row in rows}
     by_node: dict[int, list[Json]] = defaultdict(list)
     pools: dict[int, set[str]] = defaultdict(set)
@@ -95,8 +93,10 @@ def _shown(
     return [node_view(row, by_node[row["id"]], sorted(pools[row["id"]]), live) for row in rows]
 
 
-def _devices(view: View, at: int, node_ids: Collection[int] | None) -> list[Record]:
-    """Rows of devices as they were."""
+def _devices(
+    view: View, at: int, node_ids: Collection[int] | None
+) -> tuple[list[Record], dict[int, dict[str, Any]]]:
+    """Rows of devices as they were, and of devices of some nodes the facts that name them."""
     devices = past.devices(view, at, node_ids)
     ids = None if node_ids is None else [device["id"] for device in devices]
     states, named = past.states(view, at, ids), past.facts(view, at, ids, _NAMED) if ids is not None else {}
@@ -110,7 +110,7 @@ def _devices(view: View, at: int, node_ids: Collection[int] | None) -> list[Reco
                 device["capacity"] = state.capacity or device["capacity"]
         for key, fact in named.get(device["id"], {}).items():
             device[key] = msgspec.json.decode(fact.value_json)
-    return devices
+    return devices, named
 
 
 def _live(

@@ -128,6 +128,7 @@ class _Installation(Collector):
         for device_class in DeviceClass:
             found.add_metric([device_class.value], kept.get(device_class.value, 0))
         yield found
+        yield from _devices(view)
         yield from _clusters(view, now)
         yield _gauge("log_leaves", "Entries of the evidence log.", log_size(view))
         yield from _lease(read_lease(view, LEASE), now)
@@ -165,6 +166,21 @@ def _queues(found: list[figures.Waiting], now: int) -> Iterator[Metric]:
         count.add_metric([OTHER], sum(queue.workloads for queue in rest))
         oldest.add_metric([OTHER], max(0, now - min(queue.since for queue in rest)) / SECOND)
     yield from (count, oldest)
+
+
+def _devices(view: View) -> Iterator[Metric]:
+    """Classes, health, flags and reasons are closed lists; what nothing is said of has no series."""
+    for name, text, label, found in (
+        ("devices", "Devices by why they are not available; empty: they are.", "reason",
+         figures.device_reasons(view)),
+        ("devices_ill", "Devices by health, but for healthy ones.", "health", figures.device_health(view)),
+        ("devices_flagged", "Devices on which a flag stands, their own or their node's.", "flag",
+         figures.device_flags(view)),
+    ):  # fmt: skip
+        gauge = Gauge(f"steelyard_{name}", text, labels=["class", label])
+        for row in found:
+            gauge.add_metric([row.device_class, row.value], row.devices)
+        yield gauge
 
 
 def _clusters(view: View, now: int) -> Iterator[Metric]:

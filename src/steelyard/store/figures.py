@@ -47,3 +47,43 @@ def quarantined(connection: Connection) -> dict[str, int]:
         .group_by(d.device_class)
     )
     return {device_class: int(quantity) for device_class, quantity in connection.execute(query)}
+
+
+class Counted(NamedTuple):
+    """Devices of a class of which something is so."""
+
+    device_class: str
+    value: str
+    devices: int
+
+
+def device_reasons(connection: Connection) -> list[Counted]:
+    """Devices by class and by why they are not available; an empty reason: they are."""
+    d = t.device.c
+    reason = func.coalesce(d.reason, "")
+    query = select(d.device_class, reason, func.count()).where(d.retired_at.is_(None))
+    return [Counted(*row) for row in connection.execute(query.group_by(d.device_class, reason))]
+
+
+def device_health(connection: Connection) -> list[Counted]:
+    """Devices by class and health, but for healthy ones."""
+    d, c = t.device.c, t.device_condition.c
+    query = (
+        select(d.device_class, c.health, func.count())
+        .join(t.device, d.id == c.device_id)
+        .where(c.valid_to.is_(None), c.health != "healthy")
+        .group_by(d.device_class, c.health)
+    )
+    return [Counted(*row) for row in connection.execute(query)]
+
+
+def device_flags(connection: Connection) -> list[Counted]:
+    """Devices by class and by a flag that stands on them or on their node; each flag counts for itself."""
+    d, f = t.device.c, t.flag.c
+    query = (
+        select(d.device_class, f.flag, func.count(func.distinct(d.id)))
+        .join(t.device, (d.id == f.object_id) | (d.node_id == f.object_id))
+        .where(f.valid_to.is_(None), d.retired_at.is_(None))
+        .group_by(d.device_class, f.flag)
+    )
+    return [Counted(*row) for row in connection.execute(query)]
