@@ -147,6 +147,19 @@ def test_of_many_samples_the_last_of_each_device_holds() -> None:
     ]
 
 
+def test_a_device_of_intel_that_supports_no_figure_is_not_unknown_for_that() -> None:
+    head = "Timestamp, DeviceId, GPU Utilization (%), GPU Power (W)\n"
+    found = one("xpu-smi", head + "10:00:00.000,    0,     , N/A\n")
+    assert (found.complete, found.health, found.power) == (True, Health.HEALTHY, None)
+
+
+def test_a_box_of_another_vendors_mx_smi_is_not_recognised() -> None:
+    text = "┌────┬──────┐\n│ ID │ Name │\n├────┼──────┤\n│ 0  │ S30  │\n└────┴──────┘\n"
+    parsed = parse("mx-smi", None, text)
+    assert parsed.readings == ()
+    assert [problem.code for problem in parsed.problems] == [ProblemCode.UNRECOGNISED]
+
+
 # -- hl-smi ------------------------------------------------------------------------------------------------
 
 

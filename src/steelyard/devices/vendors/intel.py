@@ -92,7 +92,7 @@ def _sample(read: Callable[[str], int | None]) -> Cell:
     """A figure as samples have it: two digits behind the point, or a blank where there is none."""
 
     def strict(text: str) -> Value:
-        if not text:
+        if known(text) is None:
             return None
         if not _SAMPLE.fullmatch(text):
             raise UnreadableError(text[:80])
@@ -174,7 +174,7 @@ def _read_metrics(output: Output) -> Parsed:
     columns = [_METRICS[cell] for cell in csv_cells(output.lines[start - 1].text)]
     columns[-1] = Column(columns[-1].name, _last(columns[-1].read))
     base = Reading(FAMILY, TOOL, "dump", True, "")
-    parsed = read_rows(output, base, columns, nothing_read, skip=start)
+    parsed = read_rows(output, base, columns, skip=start)  # a device that supports no figure may be well
     last: dict[int | None, Reading] = {reading.index: reading for reading in parsed.readings}
     return replace(parsed, readings=tuple(last.values()))
 
