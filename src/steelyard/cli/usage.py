@@ -41,6 +41,10 @@ def _draw(session: Session, found: Mapping[str, Any], keys: list[str]) -> None:
         ("cli.column.quantity-time", lambda row: _hours(row["class"], row["quantity_time"])),
     ]
     session.table(idle, sorted(found["unheld"], key=_class_rank))
+    if found.get("unattributed"):
+        session.line()
+        session.say("cli.usage-page.unattributed")
+        session.table([column for index, column in enumerate(idle) if index != 2], found["unattributed"])
     session.line()
     capacity: list[Any] = [
         ("cli.column.class", _key(session, "class")),

@@ -105,14 +105,21 @@ def open_books(view: View, now: int) -> Books:
 
 
 def _devices(view: View, capacity: Iterable[Record], metered: set[int]) -> list[Record]:
-    """Metered devices; one that is metered no more, since its children are, ends with its last segment."""
+    """Metered devices; one that is metered no more ends with its last segment. One that was divided begins
+    with its first: versions before metered its parts alone."""
     ends: dict[int, int] = {}
+    begins: dict[int, int] = {}
     for row in capacity:
         ends[row["device_id"]] = max(row["t1"], ends.get(row["device_id"], 0))
-    return [
-        row if row["id"] in metered else {**row, "retired_at": row["retired_at"] or ends.get(row["id"])}
-        for row in repository.metered_devices(view)
-    ]
+        begins[row["device_id"]] = min(row["t0"], begins.get(row["device_id"], row["t0"]))
+    parents = repository.parents(view)
+    found = []
+    for row in repository.metered_devices(view):
+        number = row["id"]
+        ended = {} if number in metered else {"retired_at": row["retired_at"] or ends.get(number)}
+        late = {"registered_at": begins[number]} if number in parents and number in begins else {}
+        found.append({**row, **ended, **late})
+    return found
 
 
 def check_books(view: View, books: Books) -> list[CheckResult]:

@@ -33,6 +33,7 @@ Json = dict[str, Any]
 Sums = dict[tuple[Any, ...], int]
 NOUN = "usage"
 POOL = "pool"
+EXTERNAL = "external-to-platform"  # why it has no owner (metering.md 3b)
 DIMENSIONS = (*repository.DIMENSIONS, POOL)
 DEFAULT_BY = ("project", "kind", "class")
 #: Of the capacity that may be unknown in a report that calls itself complete (CK13).
@@ -64,6 +65,8 @@ def report_in(view: View, seen: Scope, window: Window, by: Sequence[str]) -> Jso
     opened = open_segments(view, seen, window[1])
     held = _held(view, seen, window, dimensions, opened)
     unheld = _added(repository.unheld_sums(view, window), opened.unheld, window, ("state",))
+    strangers = (row for row in opened.unheld if row["reason"] == repository.UNOWNED)
+    unowned = _added(repository.unowned_sums(view, window), strangers, window, ())
     capacity = _added(repository.capacity_sums(view, window), opened.capacity, window, (), "capacity")
     return {
         "from": window[0],
@@ -73,6 +76,13 @@ def report_in(view: View, seen: Scope, window: Window, by: Sequence[str]) -> Jso
         "unheld": [
             {"class": cls, "simulated": simulated, "state": state, "quantity_time": wide_to_json(amount)}
             for (cls, simulated, state), amount in _sorted(unheld)
+        ],
+        "unattributed": [  # of what is unavailable: used by somebody whom no workload owns
+            {
+                "class": cls, "simulated": simulated, "reason": EXTERNAL,
+                "quantity_time": wide_to_json(amount),
+            }
+            for (cls, simulated), amount in _sorted(unowned)
         ],
         "capacity": [
             {"class": cls, "simulated": simulated, "capacity_time": wide_to_json(amount)}

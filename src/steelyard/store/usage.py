@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Connection, Row, Table, func, or_, select
 
 from steelyard.model.organisation import Scope
+from steelyard.model.resources import UnavailableReason
 from steelyard.model.units import join_wide
 from steelyard.store import tables as t
 from steelyard.store.scoped import Record, record, visible
@@ -19,6 +20,7 @@ from steelyard.store.wide import Key, cut_duration, quantity_time
 from steelyard.store.workloads import chunks
 
 Window = tuple[int, int]
+UNOWNED = UnavailableReason.OCCUPIED_UNOWNED.value
 _h, _a, _at, _w = t.holding_segment.c, t.allocation.c, t.attempt.c, t.workload.c
 
 #: Dimensions that are columns of the holding segments.
@@ -50,6 +52,14 @@ def unheld_sums(connection: Connection, window: Window) -> dict[Key, int]:
     u = t.unheld_segment.c
     by = (u.device_class, u.simulated, u.state)
     return quantity_time(connection, t.unheld_segment, u.quantity, window, by)
+
+
+def unowned_sums(connection: Connection, window: Window) -> dict[Key, int]:
+    """(class, simulated) → quantity × µs that somebody used whom no workload owned, of stored segments."""
+    u = t.unheld_segment.c
+    return quantity_time(
+        connection, t.unheld_segment, u.quantity, window, (u.device_class, u.simulated), u.reason == UNOWNED
+    )
 
 
 def capacity_sums(connection: Connection, window: Window) -> dict[Key, int]:
@@ -162,6 +172,12 @@ def metered_devices(connection: Connection) -> list[Record]:
         d.simulated, d.has_children,
     ).where(d.id.in_(metered))  # fmt: skip
     return [record(row) for row in connection.execute(query.order_by(d.id))]
+
+
+def parents(connection: Connection) -> set[int]:
+    """Devices that are or were divided."""
+    parent = t.device.c.parent_id
+    return set(connection.execute(select(parent).distinct().where(parent.is_not(None))).scalars())
 
 
 def open_holdings(connection: Connection, scope: Scope) -> Sequence[Row[Any]]:

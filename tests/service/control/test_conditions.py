@@ -15,6 +15,7 @@ from steelyard.model.organisation import Scope
 from steelyard.model.resources import DeviceClass, Fact, FoundDevice, Provenance
 from steelyard.services.device_page import show_device
 from steelyard.services.inventory import list_nodes, summary_page
+from steelyard.services.usage import report
 from steelyard.store import tables as t
 from steelyard.store.database import sqlite_url
 from tests.service.control.test_replay import replay_all
@@ -96,9 +97,13 @@ def test_a_device_with_a_process_that_nobody_owns_is_not_offered_until_it_is_gon
     assert found["reason_text"] == "python (4711)"
     assert [(p["pid"], p["memory"]) for p in found["processes"]] == [(4711, 1024)]
     assert sums(house)["capacity"] == 8000
+    house.clock.advance(10_000_000)
     shown(house).devices.clear()
     look(house)
     assert state(house) == ("available", None, "healthy")
+    (entry,) = report(house.store, ADMIN)["unattributed"]
+    assert (entry["class"], entry["reason"]) == ("gpu", "external-to-platform")
+    assert 10_000_000_000 <= int(entry["quantity_time"]) < 10_200_000_000
     last = device(house)["availability_history"][-1]
     assert (last["reason"], last["t1"] is not None) == ("occupied-unowned", True)
 
