@@ -10,7 +10,7 @@ from steelyard.devices.parsers import parse
 from steelyard.devices.reading import ProblemCode, Reading
 from steelyard.model.health import DeviceHolder, Health, SignCode
 from tests.support.device_samples import SAMPLES
-from tests.support.device_texts import BOARDS, MT, OLDEST, PERSISTENCE
+from tests.support.device_texts import BOARDS, MT, MT_BUSY, OLDEST, PERSISTENCE, XPU
 
 
 def one(tool: str, text: str) -> Reading:
@@ -83,6 +83,15 @@ def test_the_parent_of_parts_says_that_it_is_split() -> None:
     assert [one.mig for one in parse("mthreads-gmi", None, MT).readings] == [None, True]
 
 
+def test_processes_below_the_table_of_moore_threads_hold_their_cards() -> None:
+    parsed = parse("mthreads-gmi", None, MT_BUSY)
+    assert [one.holders for one in parsed.readings] == [
+        (DeviceHolder(1123, "/usr/lib/xorg/Xorg", 662),),
+        (DeviceHolder(4242, "python train.py", 30000),),
+    ]
+    assert [one.holders for one in parse("mthreads-gmi", None, MT).readings] == [None, None]
+
+
 def test_a_key_of_moore_threads_with_a_space_at_its_end_is_the_key() -> None:
     card = json.loads(sample("mthreads-gmi_q_json_ok.json"))
     card["GPU"][0]["Power Readings"] = {"Power Draw": "7.50W"}
@@ -106,6 +115,12 @@ def test_kunlunxins_list_without_processes_says_that_there_is_none() -> None:
     assert one("xpu-smi", text).holders is None
     assert one("xpu-smi", text + "    Processes                             : None\n").holders == ()
     assert one("xpu-smi", text + "    Processes\n        Process Id : 7\n").holders is None
+
+
+def test_processes_below_the_table_of_kunlunxin_hold_their_cards() -> None:
+    parsed = parse("xpu-smi", None, XPU)
+    assert parsed.processes
+    assert [one.holders for one in parsed.readings] == [(DeviceHolder(4242, "python train.py", 8999),), ()]
 
 
 def test_aggregate_errors_of_kunlunxin_are_not_those_since_the_start() -> None:

@@ -39,6 +39,7 @@ from steelyard.devices.csvrows import (
     watts_written,
 )
 from steelyard.devices.output import Layout, Output
+from steelyard.devices.processes import with_processes
 from steelyard.devices.reading import Parsed, Reading
 from steelyard.devices.signs import ecc_uncorrected, nothing_read
 from steelyard.model.health import Sign
@@ -112,6 +113,7 @@ def _read_table(output: Output) -> Parsed:
     if table is None:
         return Parsed()
     parsed = read_cards(output, Reading(FAMILY, TOOL, "xpu-table", True, ""), table, _signs)
+    parsed = with_processes(parsed, output.lines[table.start :])
     driver = told(output.lines[: table.start], _DRIVER)
     return replace(parsed, readings=tuple(_part(reading) for reading in parsed.readings), driver=driver)
 

@@ -25,6 +25,7 @@ from steelyard.devices.csvrows import (
 from steelyard.devices.failing import FailureText, failure_layout
 from steelyard.devices.jsonrows import Field, read_objects
 from steelyard.devices.output import Layout, Line, Output
+from steelyard.devices.processes import with_processes
 from steelyard.devices.reading import Parsed, ProblemCode, Reading
 from steelyard.devices.signs import nothing_read
 from steelyard.devices.text import at, is_rule, json_in, known, text_at
@@ -98,6 +99,7 @@ def _read_table(output: Output) -> Parsed:
     base = Reading(FAMILY, TOOL, "table", True, "")
     parsed = readings_of(cards(_rows_of(output), _ROWS, _cells), base, nothing_read)
     parsed = replace(parsed, readings=tuple(_of_kind(reading) for reading in parsed.readings))
+    parsed = with_processes(parsed, output.lines, framed=False)
     return replace(parsed, tool_version=told(output.lines, _VERSION), driver=told(output.lines, _DRIVER))
 
 
