@@ -30,7 +30,7 @@ from steelyard.engines.local.member_logs import DEFAULT_MIB, MemberLogs
 from steelyard.engines.local.paths import Layout, is_id
 from steelyard.engines.local.procfs import Known
 from steelyard.engines.local.protocol import WITH_EXEC
-from steelyard.engines.local.stranger import RunnerMismatch, Watcher
+from steelyard.engines.local.stranger import RunnerMismatch, Watcher, unable
 from steelyard.engines.local.stream import LocalStream, open_terminal
 from steelyard.engines.port import (
     Artifacts,
@@ -110,7 +110,6 @@ class LocalEngine:
         self._mismatch: RunnerMismatch | None = None  # as of the last observation
         self._listener: Listener | None = None
         self._known = Known()
-        self._runner_idle = runner_idle_seconds
 
     # ---- what there is
 
@@ -119,7 +118,7 @@ class LocalEngine:
         try:
             return self._capabilities()
         except RunnerMismatch as mismatch:
-            return _unable(mismatch)
+            return unable(mismatch)
 
     def _capabilities(self) -> Capabilities:
         mode, held, why = self._isolation.enforced()
@@ -224,7 +223,7 @@ class LocalEngine:
 
     def on_news(self, tell: Callable[[], None]) -> None:
         """See the port."""
-        self._listener = Listener(Link(self._layout, self._install, self._runner_idle), tell)
+        self._listener = Listener(self._link.another(), tell)
 
     def forget(self, attempt_ids: Sequence[str]) -> None:
         """Drops the notes. Logs and work folders stay: a work folder keeps its id from being used anew."""
@@ -377,16 +376,6 @@ class LocalEngine:
         if not os.path.isdir(self._layout.notes(member_id)):
             return True  # forgotten, or never known
         return read_json(self._layout.notes(member_id, "exit.json")) is not None
-
-
-def _unable(mismatch: RunnerMismatch) -> Capabilities:
-    """What the engine can do under a runner that it can't speak to."""
-    return Capabilities(
-        kind="local", simulated=False, signals=frozenset(Signal), can_exec=False, can_update=False,
-        sees_device_processes=False, sees_utilisation=True, isolation=(), isolation_mode="unknown",
-        limits="none", protocol=0, problem=mismatch.code,
-        problem_params=tuple((key, str(value)) for key, value in mismatch.params.items()),
-    )  # fmt: skip
 
 
 def _reply(attempt: str, answer: str, text: str | None) -> StartReply:

@@ -109,7 +109,7 @@ class Keeper:
         if at - self._looked >= _LOOK_AT_STARTING:
             self._looked = at
             for record in starting:
-                self._refresh(record)
+                self.refresh(record)
         return _LOOK_AT_STARTING
 
     def _open_hints(self) -> int:
@@ -122,14 +122,14 @@ class Keeper:
     def _recover(self) -> None:
         self.book.load()
         for record in self.book.members.values():
-            self._refresh(record)
+            self.refresh(record)
             if not record.settled:
                 self._settle(record)
         for name in os.listdir(self.layout.members):
             if is_id(name) and name not in self.book.members:
                 self.drop_notes(name)
 
-    def _refresh(self, record: Record) -> None:
+    def refresh(self, record: Record) -> None:
         """Reads a member's notes and books what is new."""
         before = (record.phase, record.stage, record.swept)
         read_notes(self.layout, record)
@@ -156,7 +156,7 @@ class Keeper:
         self.make_notes(record)
         self.make_work(record)
         lock = self._try_lock(record)
-        self._refresh(record)
+        self.refresh(record)
         if lock is None:
             if self._watch(record):
                 self.tell(record, shim.LOOK)  # the runner before may have died between stop.json and this
@@ -323,7 +323,7 @@ class Keeper:
             os.close(record.pidfd)
         record.pidfd, record.shim = None, None
         self.starting.discard(record.id)
-        self._refresh(record)
+        self.refresh(record)
         if record.id not in self.book.members:
             self.drop_notes(record.id)
         elif not record.settled:
@@ -336,7 +336,7 @@ class Keeper:
             for name in dict.fromkeys(names):
                 record = self.book.members.get(name)
                 if record is not None:
-                    self._refresh(record)
+                    self.refresh(record)
 
     def tell(self, record: Record, number: int) -> None:
         """Signals a member's shim, if one is there."""

@@ -54,6 +54,10 @@ class Link:
                         raise EngineUnavailable("runner-unreachable", text=str(failed)[:200]) from failed
         raise AssertionError("unreachable")
 
+    def another(self) -> Link:
+        """A link to the same runner."""
+        return Link(self._layout, self._install, self._idle)
+
     def tell(self, operation: str, **fields: Any) -> None:
         """Asks for an operation whose result nobody waits for; whether it was done is not known."""
         with self._lock:
@@ -70,7 +74,7 @@ class Link:
         self.ask("running")  # a runner is there, and its version is known
         if int(self.hello["protocol"]) < protocol.WITH_EXEC:
             raise UnavailableError("exec-not-supported", reason="runner-protocol")
-        one = Link(self._layout, self._install, self._idle)
+        one = self.another()
         try:
             with one._lock:
                 one._connect()

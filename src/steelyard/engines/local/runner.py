@@ -209,6 +209,8 @@ class Runner:
         if wish is None:
             raise RequestError("request-incomplete")
         record = self.book.members.get(request["member"])
+        if record is not None and record.phase != ENDED:
+            self.keeper.refresh(record)  # its shim's hint may still be on its way
         if record is None or record.attempt["install"] != install or record.phase != RUNNING:
             raise RequestError("member-not-running")
         setting = self.keeper.setting(record)

@@ -18,7 +18,7 @@ from steelyard.engines.local import procfs, shim
 from steelyard.engines.local.book import ENDED, RUNNING, Book, Record, read_notes
 from steelyard.engines.local.files import read_json, write_json
 from steelyard.engines.local.paths import Layout
-from steelyard.engines.port import EngineUnavailable
+from steelyard.engines.port import Capabilities, EngineUnavailable, Signal
 
 CODE = "runner-protocol"
 
@@ -129,3 +129,13 @@ def lock_holder(layout: Layout) -> int | None:
     except (OSError, ValueError):
         return None
     return pid if held and os.fsencode(layout.data) in arguments else None
+
+
+def unable(mismatch: RunnerMismatch) -> Capabilities:
+    """What the engine can do under a runner that it can't speak to."""
+    return Capabilities(
+        kind="local", simulated=False, signals=frozenset(Signal), can_exec=False, can_update=False,
+        sees_device_processes=False, sees_utilisation=True, isolation=(), isolation_mode="unknown",
+        limits="none", protocol=0, problem=mismatch.code,
+        problem_params=tuple((key, str(value)) for key, value in mismatch.params.items()),
+    )  # fmt: skip
