@@ -14,6 +14,7 @@ from steelyard.services import inventory
 from steelyard.services.device_page import show_device
 from steelyard.services.inventory_diff import difference
 from steelyard.services.inventory_past import nodes_at, summary_at
+from steelyard.services.labels import with_foreign
 from steelyard.services.registrations import list_registrations
 
 router = APIRouter(prefix="/v1", tags=["inventory"])
@@ -43,8 +44,10 @@ def list_nodes(
         "limit": page.limit,
     }
     if at is not None:
-        return paged(*nodes_at(services.store, who, at, **options))
-    return paged(*inventory.nodes_page(services.store, who, **options))
+        nodes, following = nodes_at(services.store, who, at, **options)
+    else:
+        nodes, following = inventory.nodes_page(services.store, who, **options)
+    return paged(with_foreign(services.store, nodes), following)
 
 
 @router.get("/inventory/summary")

@@ -10,6 +10,7 @@ import typer
 from steelyard.cli import inventory as table
 from steelyard.cli.safe import one_line
 from steelyard.cli.session import Session
+from steelyard.cli.support import of_device
 from steelyard.locale.rendering import format_time
 from steelyard.model.units import format_duration
 
@@ -27,6 +28,7 @@ def show(session: Session, device: Annotated[str, typer.Argument(metavar="DEVICE
         parts = (found["id"], session.word("class", found["class"]), found.get("model") or "–", found["uid"])
         session.line("  ".join(one_line(part) for part in parts) + session.simulated(found))
         session.say("cli.device.place", cluster=found["cluster"], node=found["node"], pool=found.get("pool"))
+        of_device(session, found.get("support"))
         session.say(
             "cli.device.state",
             state=table.state(session, found),

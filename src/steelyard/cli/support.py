@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from steelyard.cli import table
 from steelyard.cli.safe import one_line
 from steelyard.cli.session import Session
-from steelyard.cli.tables import to_yaml
 
 _KINDS = ("SupportDocument", "Extension", "ObservationSource")
 Json = dict[str, Any]
@@ -46,7 +46,7 @@ def show(session: Session, name: Annotated[str, typer.Argument(metavar="NAME")])
 
     def draw() -> None:
         session.line(one_line(f"{session.word('noun', document['kind'])} {name}"))
-        session.line(to_yaml(document["spec"]).rstrip())
+        session.line(table.load("steelyard.cli.tables:to_yaml")(document["spec"]).rstrip())
         session.say("cli.document-list.nothing")
 
     session.emit(document, draw)
@@ -68,3 +68,22 @@ def _row(found: Mapping[str, Any]) -> Json:
         "link_state": link,
         "proves": "nothing",
     }
+
+
+def of_device(session: Session, support: Mapping[str, Any] | None) -> None:
+    """What is verified of a device, and what is only claimed."""
+    if support is None:
+        return
+    operations = support["operations"]
+    session.say(
+        "cli.device.support", standing=session.word("standing", support["standing"]),
+        owner=operations["owner"] or "–", on_call=operations["on_call"] or "–",
+    )  # fmt: skip
+    for record in support["verifications"]:
+        session.say(
+            "cli.device.verification", id=record["id"], kind=session.word("kind", record["kind"]),
+            standing=session.word("standing", record["standing"]),
+        )  # fmt: skip
+    for part in ("documents", "extensions", "sources"):
+        if support[part]:
+            session.say(f"cli.device.{part}", names=", ".join(row["name"] for row in support[part]))

@@ -12,6 +12,7 @@ from steelyard.model.errors import InvalidError, NotFoundError
 from steelyard.model.ids import PREFIXES, parse, render
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.services.conditions import process_view, read_condition, sign_view
+from steelyard.services.device_support import support_of
 from steelyard.services.flags import flag_views
 from steelyard.services.inventory import device_view, read_live
 from steelyard.store import inventory as repository
@@ -60,6 +61,7 @@ def device_page(connection: View, scope: Scope, device_id: int, now: int) -> Jso
     places = {device_id, device["node_id"], device["parent_id"] or device_id}
     return {
         **device_view(device, live, known.get("model")),
+        "node_id": render("node", device["node_id"]),
         "registered_at": device["registered_at"],
         "retired_at": device["retired_at"],
         "facts": [_fact(fact) for fact in facts],
@@ -72,6 +74,7 @@ def device_page(connection: View, scope: Scope, device_id: int, now: int) -> Jso
         ),
         "health_history": [_condition(row) for row in repository.conditions_of(connection, device_id)],
         "flag_history": flag_views(connection, flags_of(connection, places)),
+        "support": support_of(connection, device, now),
     }  # fmt: skip
 
 

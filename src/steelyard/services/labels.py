@@ -29,6 +29,7 @@ from steelyard.store import declared as declared_rows
 from steelyard.store.database import View
 from steelyard.store.installation import read_setting
 from steelyard.store.live import counters, declared_current
+from steelyard.store.store import Store
 
 #: Setting: keys that were in use before there was a vocabulary, as a JSON list.
 INHERITED_KEYS = "label-keys-inherited"
@@ -93,6 +94,13 @@ _cache = Cached(_load, LABEL_VERSION)
 def load_vocabulary(view: View) -> Vocabulary:
     """The vocabulary in force."""
     return _cache.get(view)
+
+
+def with_foreign(store: Store, nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The nodes, each with the keys of its labels that are foreign: shown, never matched."""
+    with store.read() as view:
+        vocabulary = load_vocabulary(view)
+    return [{**node, "foreign_labels": vocabulary.foreign(node["labels"])} for node in nodes]
 
 
 # --- what is named where ---------------------------------------------------------------------------------

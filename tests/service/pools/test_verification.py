@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from steelyard.locale import LANGUAGES, text, word
 from steelyard.model.errors import ConflictError, ForbiddenError, InvalidError
@@ -14,6 +16,7 @@ from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.model.standing import Standing, worst_of
 from steelyard.model.units import DAY, HOUR
 from steelyard.services import declared, pools, register, resource_admissions, verifications
+from steelyard.services.device_page import show_device
 from steelyard.services.documents import parse_document
 from steelyard.store.database import sqlite_url
 from tests.service.pools.conftest import RULES, refusal, request_of
@@ -239,6 +242,18 @@ def test_a_whole_is_as_its_worst_part_and_nothing_is_known_of_none() -> None:
     assert worst_of([worst_of([yes, pending]), yes]) is worst_of([yes, pending, yes])
 
 
+@pytest.mark.requirement("O15")
+@given(st.lists(st.sampled_from(Standing)), st.lists(st.sampled_from(Standing)))
+def test_no_grouping_of_parts_makes_a_pending_one_disappear(
+    one: list[Standing], other: list[Standing]
+) -> None:
+    order = list(Standing)
+    whole = worst_of([*one, *other])
+    assert all(order.index(whole) >= order.index(part) for part in (*one, *other))
+    if one and other:
+        assert whole is worst_of([worst_of(one), worst_of(other)])
+
+
 @pytest.mark.requirement("O3", "O13", "B12", "B22", "B21")
 def test_documents_extensions_and_sources_stand_in_the_inventory_and_verify_nothing(house: House) -> None:
     before = pools.show(house.store, ADMIN, "accelerators")["standing"]
@@ -256,6 +271,26 @@ def test_documents_extensions_and_sources_stand_in_the_inventory_and_verify_noth
     assert document.spec["linkCheck"] == {"state": "unchecked"}  # nobody looked, and the server does not
     assert verifications.list_all(house.store, ADMIN) == []
     assert pools.show(house.store, ADMIN, "accelerators")["standing"] == before == "pending-verification"
+    support = show_device(house.store, VIEWER, "n-0/gpu-0")["support"]
+    assert (support["standing"], support["verifications"]) == ("pending-verification", [])
+    assert [row["name"] for row in support["documents"]] == ["matrix"]
+    assert [row["name"] for row in support["extensions"]] == ["plugin"]
+    assert {row["proves"] for part in ("documents", "extensions", "sources") for row in support[part]} == {
+        "nothing"
+    }
+
+
+@pytest.mark.requirement("B3", "B12", "B15")
+def test_a_device_says_what_is_verified_of_it_and_who_runs_it(house: House) -> None:
+    step(house, all_but_the_last(house), "verification", workload=ran(house))
+    support = show_device(house.store, VIEWER, "n-0/gpu-0")["support"]
+    assert support["standing"] == "verified"
+    assert [(row["kind"], row["standing"]) for row in support["verifications"]] == [("training", "verified")]
+    assert support["operations"] == {"owner": "platform", "on_call": "gpu duty"}
+    assert support["admission"]["state"] == "open"
+    assert support["sources"][0]["name"] == "gpu-probe"
+    cpu = show_device(house.store, VIEWER, "n-0/cpu")["support"]
+    assert (cpu["standing"], cpu["operations"]["owner"]) == ("pending-verification", "systems")
 
 
 @pytest.mark.requirement("O2", "B22")
