@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from steelyard.console.kept import Kept
 from steelyard.engines.port import Engine
 from steelyard.services.attempts import RefusedAttempts
+from steelyard.services.census import Census
 from steelyard.services.device_past import DevicePast
 from steelyard.services.doctor import Check
 from steelyard.services.sessions import Logins, Principals
@@ -44,3 +45,5 @@ class Console:
     health: tuple[float, tuple[Check, ...]] = (-1e9, ())
     usage: Kept[UsageSeries] = field(default_factory=Kept)
     pasts: Kept[DevicePast | None] = field(default_factory=Kept)
+    census: Kept[Census] = field(default_factory=Kept)
+    instants: Kept[Mapping[str, Any]] = field(default_factory=Kept)

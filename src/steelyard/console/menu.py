@@ -30,7 +30,14 @@ MENU: tuple[Entry, ...] = (
     Entry("home", "/"),
     Entry("workloads", "/workloads"),
     Entry("submit", "/submit"),
-    Entry("inventory", "/inventory", ("/nodes", "/devices")),
+    Entry(
+        "inventory",
+        "/inventory",
+        (
+            "/nodes", "/devices", "/places", "/flags", "/pools", "/labels", "/admissions", "/verifications",
+            "/support", "/register", "/registrations",
+        ),
+    ),
     Entry("queues", "/queues", ("/refusals",)),
     Entry("usage", "/usage"),
     Entry("failures", "/failures"),

@@ -32,7 +32,7 @@ def window_of(visit: Visit, field: Callable[[str, str], str] | None = None) -> W
     span = take("span", "")
     given = (take("from", "")[:_MAX], take("to", "")[:_MAX])
     if span == "custom" or (not span and any(given)):
-        start, end = (_instant(text, visit.speech.zone) for text in given)
+        start, end = (instant(text, visit.speech.zone) for text in given)
         if start is not None and end is not None and start >= end:
             raise InvalidError("window-invalid", start=start, end=end)
         return Window("custom", start, end, given)
@@ -52,7 +52,7 @@ def _start(span: str, now: int, zone_name: str) -> int | None:
     return _micros(local - timedelta(days=7)) if span == "week" else None
 
 
-def _instant(text: str, zone_name: str) -> int | None:
+def instant(text: str, zone_name: str) -> int | None:
     """`2026-05-01T08:30` on the zone's clock in µs UTC; None where nothing was typed."""
     if not text:
         return None

@@ -1,33 +1,23 @@
-"""The whole inventory at a glance: sums by class and, node by node, what every device is doing.
+"""The whole inventory at a glance: sums by class, what is down and why, and node by node what devices do.
 
-One reading serves both, so that a map and the sums above it tell of the same moment.
+The sums and what is found come from a census; who holds what is read of the devices that are shown.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from steelyard.identity.authorise import authorise, scope
 from steelyard.model.errors import NotFoundError
 from steelyard.model.ids import parse, render
-from steelyard.model.organisation import Principal, Verb
+from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.units import DAY
+from steelyard.services.census import Census, Spot, Wanted, groups_of, reasons_of, take_census
 from steelyard.services.device_page import show_device
-from steelyard.services.inventory import (
-    NOUN,
-    PARTS,
-    Live,
-    Parts,
-    class_sums,
-    clusters,
-    device_view,
-    node_view,
-    read_live,
-)
+from steelyard.services.inventory import NOUN, PARTS, Live, device_view, node_view, read_live
+from steelyard.services.kinds import Kind
 from steelyard.store import inventory as repository
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
@@ -36,76 +26,89 @@ from steelyard.store.store import Store
 Json = dict[str, Any]
 #: How far back a device's former holders are looked for, and how many of their stages.
 HOLDERS_SINCE, MAX_STAGES = 30 * DAY, 300
-_DIGITS = re.compile(r"(\d+)")
+#: Devices that are down are named up to so many; the map finds the others.
+MAX_DOWN = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which devices are wanted. `state` is one of `inventory.PARTS`: some of the device is in it."""
-
-    cluster: str | None = None
-    device_class: str | None = None
-    pool: str | None = None
-    state: str | None = None
-
-    @property
-    def anything(self) -> bool:
-        """Whether nothing is left out."""
-        return not (self.cluster or self.device_class or self.pool or self.state)
-
-    def takes(self, device: Record, parts: Parts) -> bool:
-        """Whether this device is wanted."""
-        return (
-            (self.cluster is None or device["cluster"] == self.cluster)
-            and (self.device_class is None or device["class"] == self.device_class)
-            and (self.pool is None or device["pool"] == self.pool)
-            and (self.state is None or getattr(parts, self.state) > 0)
-        )
-
-
-def fleet(store: Store, principal: Principal, wanted: Wanted, page: int, limit: int) -> Json:
-    """`{as_of, clusters, classes, pools, nodes, node_count, device_count, page, pages}`; `nodes` are those
-    of the page, each with its wanted devices, by cluster and name."""
+def fleet(
+    store: Store, principal: Principal, wanted: Wanted, page: int, limit: int,
+    census: Callable[[], Census] | None = None,
+) -> Json:  # fmt: skip
+    """`{as_of, clusters, classes, pools, reasons, down, down_count, groups, nodes, node_count, device_count,
+    page, pages}`; `nodes` are those of the page, each with its wanted devices, by cluster and name; `down`
+    are the first devices of `reasons`, which tell of the wanted cluster, class and pool. `census`: where one
+    comes from that is kept."""
     authorise(principal, Verb.VIEW, NOUN)
-    seen, now = scope(principal, Verb.VIEW, "workload"), store.now()
+    seen = scope(principal, Verb.VIEW, "workload")
+    known = take_census(store) if census is None else census()
+    found = [spot for spot in known.spots if wanted.takes(spot)]
+    place = Wanted(wanted.cluster, wanted.device_class, wanted.pool)
+    down = [spot for spot in known.spots if spot.down and place.takes(spot)]
+    by_node: dict[int, list[int]] = defaultdict(list)
+    for spot in found:
+        by_node[spot.node_id].append(spot.id)
+    order = [number for number in known.order if number in by_node or wanted.anything]
+    pages = max(1, -(-len(order) // limit))
+    at = min(max(1, page), pages)
+    shown = order[(at - 1) * limit : at * limit]
     with store.read() as view:
-        live = read_live(view, seen, now)
-        devices = [(row, live.parts(row)) for row in repository.all_devices(view)]
-        by_node: dict[int, list[Record]] = defaultdict(list)
-        for row, parts in devices:
-            if wanted.takes(row, parts):
-                by_node[row["node_id"]].append(row)
-        nodes = _nodes(view, wanted, by_node)
-        pages = max(1, -(-len(nodes) // limit))
-        at = min(max(1, page), pages)
-        return {
-            "as_of": now,
-            "clusters": clusters(view, now),
-            "classes": class_sums(devices),
-            "pools": sorted({row["pool"] for row, _ in devices if row["pool"] is not None}),
-            "nodes": [_node(row, by_node[row["id"]], live) for row in nodes[(at - 1) * limit : at * limit]],
-            "node_count": len(nodes),
-            "device_count": sum(len(rows) for rows in by_node.values()),
-            "page": at,
-            "pages": pages,
-        }
+        nodes = _shown_nodes(view, seen, store.now(), shown, by_node)
+        first = _first_down(view, seen, store.now(), known, down)
+    return {
+        "as_of": known.as_of,
+        "clusters": known.clusters,
+        "classes": known.classes(),
+        "pools": known.pools(),
+        "reasons": reasons_of(down),
+        "down": first,
+        "down_count": len(down),
+        "whys": sorted({spot.why_not for spot in known.spots if spot.why_not is not None}),
+        "groups": groups_of(found),
+        "nodes": nodes,
+        "node_count": len(order),
+        "device_count": len(found),
+        "page": at,
+        "pages": pages,
+    }
 
 
-def _nodes(view: View, wanted: Wanted, by_node: dict[int, list[Record]]) -> list[Record]:
-    """Nodes with something wanted, those without any device only where everything is wanted."""
-    found = (row for row in repository.all_nodes(view) if by_node.get(row["id"]) or wanted.anything)
-    return sorted(found, key=lambda row: (row["cluster"], _natural(row["name"]), row["id"]))
+def _shown_nodes(
+    view: View, seen: Scope, now: int, shown: list[int], by_node: dict[int, list[int]]
+) -> list[Json]:
+    """These nodes in their order, each with its devices of those."""
+    ids = [number for node_id in shown for number in by_node.get(node_id, ())]
+    live = read_live(view, seen, now, ids)
+    devices: dict[int, list[Record]] = defaultdict(list)
+    for device in repository.devices_of(view, ids):
+        devices[device["node_id"]].append(device)
+    rows = {row["id"]: row for row in repository.nodes_of(view, shown)}
+    return [_node(rows[number], devices[number], live) for number in shown if number in rows]
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    """`n2` before `n10`."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(name)]
+def _first_down(
+    view: View, seen: Scope, now: int, known: Census, down: list[Spot]
+) -> list[Json]:
+    """The first that are down, in the order of their nodes."""
+    rank = {number: place for place, number in enumerate(known.order)}
+    first = sorted(down, key=lambda spot: (rank.get(spot.node_id, len(rank)), spot.id))[:MAX_DOWN]
+    ids = [spot.id for spot in first]
+    live = read_live(view, seen, now, ids)
+    rows = {row["id"]: row for row in repository.devices_of(view, ids)}
+    return [device_view(rows[number], live, None) for number in ids if number in rows]
 
 
 def _node(row: Record, devices: Iterable[Record], live: Live) -> Json:
     listed = list(devices)
     pools = sorted({device["pool"] for device in listed if device["pool"] is not None})
     return node_view(row, [device_view(device, live, None) for device in listed], pools, live)
+
+
+def ever_there(store: Store, principal: Principal) -> Json:
+    """`{clusters, pools}`: names of those that there are or were."""
+    authorise(principal, Verb.VIEW, NOUN)
+    with store.read() as view:
+        names = (repository.ever_declared(view, kind.value) for kind in (Kind.CLUSTER, Kind.POOL))
+        return dict(zip(("clusters", "pools"), names, strict=True))
 
 
 def show_node(store: Store, principal: Principal, node_id: int) -> Json:

@@ -19,7 +19,6 @@ from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.resources import Availability, EngineKind, UnavailableReason
 from steelyard.services.conditions import process_view, read_condition, sign_view
 from steelyard.services.flags import flag_views
-from steelyard.services.labels import load_vocabulary
 from steelyard.services.live_records import SOUND, Condition
 from steelyard.store import inventory as repository
 from steelyard.store.database import View
@@ -195,9 +194,6 @@ def list_nodes(
         if device["pool"] is not None:
             pools[device["node_id"]].add(device["pool"])
     shown = [node_view(row, by_node[row["id"]], sorted(pools[row["id"]]), live) for row in rows]
-    vocabulary = load_vocabulary(connection)
-    for node in shown:
-        node["foreign_labels"] = vocabulary.foreign(node["labels"])
     return shown, render("node", ids[-1]) if len(rows) == limit else None
 
 
@@ -223,7 +219,7 @@ def node_view(row: Record, devices: list[Json], pools: list[str], live: Live) ->
 def device_view(device: Record, live: Live, provenance: str | None) -> Json:
     """A device with its live state."""
     parts, condition = live.parts(device), live.condition(device["id"])
-    state, reason = _state(device, parts, live)
+    state, reason = state_of(device, parts, live)
     return {
         "id": render("device", device["id"]),
         "uid": device["uid"],
@@ -242,7 +238,7 @@ def device_view(device: Record, live: Live, provenance: str | None) -> Json:
         "signs": [sign_view(sign) for sign in condition.signs],
         "flags": live.flags_on(device["id"], device["node_id"], device["parent_id"]),
         "processes": [process_view(holder) for holder in condition.holders],
-        **_requestable(device, parts, state, reason),
+        **requestable(device, parts, state, reason),
         "pool": device["pool"],
         "flavor": device["flavor"],
         "parent": None if device["parent_id"] is None else render("device", device["parent_id"]),
@@ -261,7 +257,7 @@ def device_view(device: Record, live: Live, provenance: str | None) -> Json:
     }
 
 
-def _requestable(device: Record, parts: Parts, state: str, reason: str | None) -> Json:
+def requestable(device: Record, parts: Parts, state: str, reason: str | None) -> Json:
     """Whether it can be asked for now, and if not, why: its reason, who has it, or that no pool has it."""
     why = None
     if device["pool"] is None and not device["has_children"]:
@@ -273,7 +269,8 @@ def _requestable(device: Record, parts: Parts, state: str, reason: str | None) -
     return {"requestable": why is None, "why_not": why}
 
 
-def _state(device: Record, parts: Parts, live: Live) -> tuple[str, str | None]:
+def state_of(device: Record, parts: Parts, live: Live) -> tuple[str, str | None]:
+    """What a device does as a whole, and why where it can't be had."""
     if device["cluster"] not in live.seen:
         return "unknown", UnavailableReason.CLUSTER_UNREACHABLE.value
     if device["availability"] == Availability.UNKNOWN:
@@ -304,11 +301,18 @@ def summary(connection: View, scope: Scope, now: int) -> Json:
 
 def class_sums(devices: Iterable[tuple[Record, Parts]]) -> list[Json]:
     """Capacity by class and cluster taken apart; parts of a divided device are counted, not itself."""
+    return sums_by(
+        ((device["class"], device["cluster"], bool(device["simulated"])), parts)
+        for device, parts in devices
+        if not device["has_children"]
+    )
+
+
+def sums_by(devices: Iterable[tuple[tuple[str, str, bool], Parts]]) -> list[Json]:
+    """Capacity by (class, cluster, simulated) taken apart."""
     sums: dict[tuple[str, str, bool], list[int]] = defaultdict(lambda: [0] * len(PARTS))
-    for device, parts in devices:
-        if device["has_children"]:
-            continue
-        total = sums[device["class"], device["cluster"], bool(device["simulated"])]
+    for key, parts in devices:
+        total = sums[key]
         for index, amount in enumerate(parts):  # in the order of PARTS
             total[index] += amount
     return [

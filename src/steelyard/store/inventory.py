@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, select
@@ -33,6 +33,12 @@ def list_clusters(connection: Connection) -> list[Record]:
         .order_by(t.declared.c.name)
     )
     return [record(row) for row in connection.execute(query)]
+
+
+def ever_declared(connection: Connection, kind: str) -> list[str]:
+    """Names of objects of a kind that there are or were."""
+    query = select(t.declared.c.name).where(t.declared.c.kind == kind).distinct()
+    return sorted(connection.execute(query).scalars())
 
 
 def _devices(
@@ -68,9 +74,17 @@ def list_nodes(
     return [record(row) for row in connection.execute(query)]
 
 
-def all_nodes(connection: Connection) -> list[Record]:
-    """Every node."""
-    return [record(row) for row in connection.execute(select(t.node))]
+def names_of_nodes(connection: Connection) -> list[Row[Any]]:
+    """(id, cluster, name) of every node."""
+    return list(connection.execute(select(_n.id, _n.cluster, _n.name)))
+
+
+def nodes_of(connection: Connection, node_ids: Collection[int]) -> list[Record]:
+    """These nodes."""
+    found: list[Record] = []
+    for chunk in chunks(sorted(node_ids)):
+        found += [record(row) for row in connection.execute(select(t.node).where(_n.id.in_(chunk)))]
+    return found
 
 
 def get_node(connection: Connection, node_id: int) -> Record | None:
@@ -94,11 +108,28 @@ def devices_on(
     return found
 
 
-def all_devices(connection: Connection) -> list[Record]:
-    """Every device that is not retired, with pool and flavor. Thousands: their columns are named once."""
-    result = connection.execute(_devices())
+def census(connection: Connection) -> Iterator[Record]:
+    """Of every device that is not retired the columns by which it is found, counted and judged, one after
+    the other: there may be a hundred thousand."""
+    query = (
+        select(
+            _d.id, _d.node_id, _d.cluster, _d.device_class.label("class"), _d.capacity, _d.availability,
+            _d.reason, _d.has_children, _d.simulated, _m.pool,
+        )
+        .outerjoin(t.pool_member, _IN_POOL)
+        .where(_d.retired_at.is_(None))
+    )  # fmt: skip
+    result = connection.execute(query)
     names = tuple(result.keys())
-    return [dict(zip(names, row, strict=True)) for row in result]
+    return (dict(zip(names, row, strict=True)) for row in result)
+
+
+def devices_of(connection: Connection, device_ids: Collection[int]) -> list[Record]:
+    """These devices, as far as they are not retired, with pool and flavor, by node."""
+    found: list[Record] = []
+    for chunk in chunks(sorted(device_ids)):
+        found += [record(row) for row in connection.execute(_devices().where(_d.id.in_(chunk)))]
+    return found
 
 
 def get_device(connection: Connection, device_id: int) -> Record | None:

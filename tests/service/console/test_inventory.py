@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from steelyard.console.inventory import look_of
+from steelyard.console.cells import look_of
 from steelyard.model.ids import parse
 from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.reports.drawing.stacked import borders, clip, steps
 from steelyard.services.device_past import device_past
 from steelyard.services.fleet import Wanted, fleet
+from steelyard.services.inventory import PARTS
 from tests.support.console_floor import Floor
 from tests.support.house import ADMIN, START
 
@@ -165,3 +167,72 @@ def test_each_state_has_a_look_of_its_own(
 ) -> None:
     named = dict(zip(("held", "reserved", "unavailable"), parts, strict=True))
     assert look_of({"state": state, "reason": reason, **named}) == look
+
+
+@pytest.mark.requirement("B5")
+def test_what_is_cordoned_is_down_with_who_and_why_and_comes_back(floor: Floor) -> None:
+    browser = floor.as_("root")
+    node = next(each for each in floor.devices() if each["class"] == "gpu")
+    place = f"/devices/{node['id']}"
+    assert f"/places/{node['id']}/cordon" in browser.get(place).text
+    assert f"/places/{node['id']}/cordon" not in floor.as_("ann").get(place).text
+    empty = browser.post(f"/places/{node['id']}/cordon", {"reason": " "}, on=f"/places/{node['id']}/cordon")
+    assert empty.status_code == 422
+    done = browser.post(f"/places/{node['id']}/cordon", {"reason": "fan is loud"})
+    assert done.headers["location"] == f"{place}?done=cordon"
+    floor.house.tick(2)
+    try:
+        down = browser.get("/inventory").text.split('id="down"')[1].split("</section>")[0]
+        assert "cordoned" in down
+        assert "fan is loud" in down
+        assert node["uid"] in down
+        assert "fan is loud" in browser.get("/flags").text
+        narrowed = browser.get("/inventory?why=cordoned").text
+        assert "1 devices on 1 nodes" in narrowed
+        assert "fan is loud" in browser.get(f"{place}?of=flag").text
+    finally:
+        browser.post(f"/places/{node['id']}/uncordon", {"reason": "new fan"})
+        floor.house.tick(2)
+    history = browser.get(f"{place}?of=flag").text
+    assert "new fan" in history
+    assert "Every device answers" in browser.get("/inventory").text
+    changes = browser.get("/inventory/changes?of=flag").text
+    assert "new fan" in changes
+    assert "as it was before" in changes
+
+
+def test_a_drain_shows_who_would_leave_before_it_is_done(floor: Floor) -> None:
+    held = held_by(floor, "detector")
+    page = floor.as_("root").get(f"/places/{held}/drain").text
+    assert floor.ids["detector"] in page
+    assert floor.as_("root").get(f"/places/{held}/explode").status_code == 404
+
+
+def test_the_past_is_marked_as_the_past_and_shows_who_held_what_then(floor: Floor) -> None:
+    browser = floor.as_("root")
+    offered = browser.get("/inventory/past").text
+    assert 'T12:00"' in offered, "yesterday's noon"
+    assert "This is the past" not in offered
+    now = datetime.fromtimestamp(floor.house.store.now() // 1_000_000, UTC)
+    floor.house.clock.advance(60_000_000)
+    floor.house.tick(2)
+    at = (now + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M")
+    page = browser.get(f"/inventory/past?at={at}&class=gpu&pool=accelerators").text
+    assert "This is the past" in page
+    assert "translator" in page
+    assert "translator" not in floor.as_("ann").get(f"/inventory/past?at={at}").text
+    assert browser.get("/inventory/past?at=2999-01-01T00:00").status_code == 422
+    assert browser.get("/inventory/past?at=noon").status_code == 422
+
+
+@pytest.mark.requirement("B17")
+def test_the_sums_by_pool_and_the_devices_found_are_of_one_census(floor: Floor) -> None:
+    found = fleet(floor.house.store, ADMIN, Wanted(device_class="gpu"), 1, 40)
+    gpus = [row for row in found["groups"] if row["class"] == "gpu"]
+    assert sum(row["devices"] for row in gpus) == found["device_count"] == 8
+    for row in gpus:
+        assert row["capacity"] == sum(row[part] for part in PARTS)
+    taken = fleet(floor.house.store, ADMIN, Wanted(device_class="gpu", requestable=False), 1, 40)
+    free = fleet(floor.house.store, ADMIN, Wanted(device_class="gpu", requestable=True), 1, 40)
+    assert taken["device_count"] + free["device_count"] == 8
+    assert fleet(floor.house.store, ADMIN, Wanted(why="held"), 1, 40)["device_count"] >= 5

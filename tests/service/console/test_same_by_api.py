@@ -17,6 +17,7 @@ OF_THE_CONSOLE = {
     "GET /password",
     "GET /sign-in",
     "POST /preferences",
+    "GET /places/{place}/{act}",
     *(f"GET /workloads/{{workload_id}}/{do}" for do in ("cancel", "hold", "release", "retry", "scale")),
 }
 #: page → (route of the API, command)
@@ -36,6 +37,10 @@ SAME: dict[str, tuple[str, str]] = {
     "GET /submit": ("POST /v1/workloads", "submit"),
     "POST /submit": ("POST /v1/workloads", "submit"),
     "GET /inventory": ("GET /v1/inventory", "inventory"),
+    "GET /inventory/past": ("GET /v1/inventory", "inventory at"),
+    "GET /inventory/changes": ("GET /v1/inventory/diff", "inventory diff"),
+    "GET /flags": ("GET /v1/flags", "device flags"),
+    "POST /places/{place}/{act}": ("POST /v1/flags", "device cordon"),
     "GET /nodes/{node}": ("GET /v1/inventory", "inventory"),
     "GET /devices/{device:path}": ("GET /v1/devices/{device_id:path}", "device"),
     "GET /queues": ("GET /v1/queues", "queues"),

@@ -29,6 +29,8 @@ AUDITED = [200, 200, 403, 403, 403, 403, 303]
 UNSIGNED = [503, 503, 403, 403, 403, 403, 303]
 NOT_FOR_ALL = [404, 404, 403, 403, 403, 403, 303]
 NOT_THERE = [404, 404, 404, 404, 404, 403, 303]
+#: What only administrators may do: they are told what is missing, the others that they may not.
+MANAGED = [404, 403, 403, 403, 403, 403, 303]
 
 # page → (address, form or None, status for each of WHO)
 Row = tuple[str, dict[str, str] | None, list[int]]
@@ -52,6 +54,11 @@ TABLE: dict[str, Row] = {
     "GET /submit": ("/submit?start=training", None, ALL),
     "POST /submit": ("/submit", {"document": JOB}, [200, 403, 200, 403, 200, 200, 303]),
     "GET /inventory": ("/inventory?class=gpu&state=free&page=9", None, BOUND),
+    "GET /inventory/past": ("/inventory/past?at=2024-06-01T12:00&class=gpu", None, BOUND),
+    "GET /inventory/changes": ("/inventory/changes?of=flag", None, BOUND),
+    "GET /flags": ("/flags", None, BOUND),
+    "GET /places/{place}/{act}": (f"/places/{NO_NODE}/drain", None, MANAGED),
+    "POST /places/{place}/{act}": (f"/places/{NO_NODE}/cordon", {"reason": "x"}, MANAGED),
     "GET /nodes/{node}": (f"/nodes/{NO_NODE}", None, NOT_THERE),
     "GET /devices/{device:path}": ("/devices/here/nothing", None, NOT_THERE),
     "GET /queues": ("/queues", None, BOUND),

@@ -27,7 +27,8 @@ CUT = frozenset({"unavailable", "quarantined"})
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One device. `look` is free, part, held, reserved, unavailable, quarantined or unknown; the parts, from
-    below, sum to the capacity. `about` is all of it in words, for the pointer and for who does not see it."""
+    below, sum to the capacity. `about` is all of it in words, for the pointer and for who does not see it.
+    `marked`: something speaks against the device, or somebody flagged it."""
 
     href: str
     look: str
@@ -35,6 +36,7 @@ class Cell:
     about: str
     capacity: int
     parts: tuple[Part, ...]
+    marked: bool = False
 
 
 def cells(devices: Sequence[Cell]) -> Markup:
@@ -57,6 +59,7 @@ def cell_picture(cell: Cell) -> Markup:
         filled,
         el("path", d=outline),
         el("text", cell.letter, x=SIDE // 2, y=SIDE // 2 + 4),
+        el("path", d=f"M{SIDE - 10} 0H{SIDE}V10Z", cls="corner") if cell.marked else None,
         viewBox=f"0 0 {SIDE} {SIDE}",
         cls=f"cell l-{cell.look}",
         role="img",
