@@ -188,6 +188,32 @@ def test_members_are_shown_as_declared_and_as_found(house: House, found: Found) 
     assert pools.show(house.store, ADMIN, "cores")["members"]["equal"] is None  # none are declared
 
 
+@pytest.mark.requirement("C16")
+def test_labels_models_and_classes_that_are_not_as_declared_close_the_pool_too(
+    house: House, found: Found
+) -> None:
+    found.labels.update({"n-0": {"zone": "a"}, "n-1": {"zone": "a"}})
+    look(house)
+    house.apply(POOL.replace("cluster: sim", "cluster: sim\n  selector: {labels: {zone: a}}"))
+    house.tick(3)
+    assert shown(house)["open"]
+    for change, back, expected in (
+        (lambda: found.labels.update({"n-1": {"zone": "b"}}),
+         lambda: found.labels.update({"n-1": {"zone": "a"}}),
+         {"what": "label", "where": "n-1", "declared": "zone=a", "detected": "zone=b"}),
+        (lambda: found.models.update({"n-0/gpu-0": "H100"}), found.models.clear,
+         {"what": "model", "where": "n-0/n-0/gpu-0", "declared": "A100", "detected": "H100"}),
+        (lambda: found.classes.update({"n-0/gpu-0": DeviceClass.OTHER}), found.classes.clear,
+         {"what": "class", "where": "n-0/n-0/gpu-0", "declared": "gpu", "detected": "other"}),
+    ):  # fmt: skip
+        change()
+        look(house)
+        assert shown(house)["shut_by"][0]["findings"] == [expected]
+        back()
+        look(house)
+        assert shown(house)["open"]
+
+
 # --- the comparison itself -----------------------------------------------------------------------------
 FLAVOR = {"name": "a", "class": "gpu", "model": "A100"}
 
