@@ -201,6 +201,7 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 WORDS = re.findall(
     r"\w+",
     """name labels engine reserve simulation nodes cluster selector flavors team project environment user
+role keys key meaning zh en values setBy metadata issuer date scope models environment fit needs admission
 role parent limits class flavor nominal hard cohort routes queue priorityClass version spec value kind roles
 command env requests cpu memory gpu probe path artifacts template timeLimit count""",
 )
