@@ -96,6 +96,8 @@ def test_cores_have_their_own_queue_quota_and_usage(server: Server) -> None:
     assert ("cores", "cpu", "here", False) in held
     assert not [row for row in held if row[0] == "cores" and row[1] not in ("cpu", "memory")]
     assert usage["closes"]
+    record = server.post("/v1/verifications", {"device": "here/host-cpu", "workload": second})
+    assert (record["kind"], record["class"], record["uid"]) == ("batch", "cpu", "host-cpu")
 
 
 @pytest.mark.requirement("B2", "E15")

@@ -12,7 +12,7 @@ from steelyard.api.auth import PrincipalDep
 from steelyard.api.context import OriginDep, ServicesDep
 from steelyard.api.idempotency import OnceDep, answer_once, json_answer
 from steelyard.api.paging import paged
-from steelyard.services import flags
+from steelyard.services import device_verify, flags
 from steelyard.services.departures import departures
 from steelyard.services.flags import Act
 from steelyard.services.idempotency import Recorded
@@ -31,6 +31,24 @@ class FlagBody(BaseModel):
     act: Act
     reason: Annotated[str | None, Field(max_length=flags.MAX_REASON)] = None
     drain: bool = False
+
+
+class VerifyBody(BaseModel):
+    """A workload that ran on the device and ended well; `valid_for`: for how long it verifies, `180d`."""
+
+    model_config = ConfigDict(extra="forbid")
+    device: Annotated[str, Field(min_length=1, max_length=300)]
+    workload: Annotated[str, Field(max_length=40)]
+    valid_for: Annotated[str | None, Field(max_length=20)] = None
+
+
+@router.post("/verifications", status_code=201)
+def verify(body: VerifyBody, who: PrincipalDep, services: ServicesDep, origin: OriginDep) -> Response:
+    """A record that the device's model carries such work, in the environment of its pool."""
+    said = device_verify.verify(
+        services.store, who, body.device, body.workload, body.valid_for, origin=origin
+    )
+    return json_answer(said, 201)
 
 
 @router.get("/flags")

@@ -145,6 +145,23 @@ def fence(
         _act(session, on, "fence", reason or "")
 
 
+def verify(
+    session: Session,
+    device: Annotated[str, typer.Argument(metavar="DEVICE")],
+    workload: Annotated[str, typer.Option("--workload", metavar="WORKLOAD")],
+    valid_for: Annotated[str | None, typer.Option("--valid-for", metavar="TIME")] = None,
+) -> None:
+    """A workload that ran on it verifies its model."""
+    found = session.client.verify_device(device, workload, valid_for=valid_for)
+    session.emit(
+        found,
+        lambda: session.say(
+            "cli.device-verify.done", id=found["verification"], kind=session.word("kind", found["kind"]),
+            family=found["family"], model=found["model"], until=found["expires_at"],
+        ),
+    )  # fmt: skip
+
+
 def _act(session: Session, on: str, act: str, reason: str, *, drain: bool = False) -> None:
     found = session.client.flag(on, act, reason, drain=drain)
 

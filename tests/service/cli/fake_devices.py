@@ -31,7 +31,8 @@ CHANGE: dict[str, Any] = {
 }  # fmt: skip
 FOUND: dict[str, Any] = {
     "id": "rg_1", "at": T0, "cluster": "sim", "node": "n-1", "uid": "n-0/gpu-0",
-    "device": "dv_1", "outcome": "duplicate", "reason": "uid-taken", "source": "nvidia-smi", "provenance": None, "by": "control",
+    "device": "dv_1", "outcome": "duplicate", "reason": "uid-taken", "source": "nvidia-smi",
+    "provenance": None, "by": "control",
 }  # fmt: skip
 DEPARTURE: dict[str, Any] = {
     "workload": "wl_1", "attempt": "at_1", "name": "train-1", "project": "alpha", "kind": "training",
@@ -43,6 +44,9 @@ ANSWERS: dict[str, Any] = {
     "POST /v1/flags": PLACE,
     "GET /v1/departures": {**PLACE, "departures": [DEPARTURE]},
     "GET /v1/inventory/diff": {"from": T0, "to": T0 + 1, "changes": [CHANGE], "complete": False},
+    "POST /v1/verifications": {
+        "verification": "vr_2", "kind": "training", "family": "nvidia", "model": "A100", "expires_at": T0,
+    },
     "GET /v1/registrations": {"items": [FOUND], "next": None},
 }
 #: Command line → (a piece of the English page, a piece of the Chinese page).
@@ -58,5 +62,6 @@ PAGES: dict[str, tuple[str, str]] = {
     "device drain sim/n-0 --reason power": ("each with its grace", "按宽限期有序撤离"),
     "device drain sim/n-0 --dry-run": ("after a replacement is ready", "待替代副本就绪后"),
     "device maintenance sim/n-0 --reason firmware --drain": ("ann", "已封锁"),
+    "device verify dv_1 --workload wl_2": ("vr_2: training on nvidia A100", "vr_2：nvidia A100"),
     "device fence sim/n-0 --reason smoke": ("cordoned", "已封锁"),
 }

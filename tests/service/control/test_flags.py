@@ -13,7 +13,9 @@ from steelyard.model.errors import ConflictError, ForbiddenError, InvalidError, 
 from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.services.departures import departures
 from steelyard.services.device_page import show_device
+from steelyard.services.device_verify import verify
 from steelyard.services.flags import Act, act
+from steelyard.store import figures
 from steelyard.store import tables as t
 from steelyard.store.database import sqlite_url
 from tests.service.control.test_replay import replay_all
@@ -85,6 +87,9 @@ def test_a_cordoned_node_holds_all_its_devices_back_and_what_runs_there_goes_on(
     for node in ("n-0", "n-1"):
         flag(house, Act.CORDON, f"sim/{node}")
     assert device(house, f"{here}/cpu")["reason"] == "cordoned"
+    with house.store.read() as view:
+        counted = {(row.device_class, row.value): row.devices for row in figures.device_flags(view)}
+    assert counted == {("gpu", "cordoned"): 8, ("cpu", "cordoned"): 2, ("memory", "cordoned"): 2}
     assert house.phase(work) == "running"
     more = house.submit("more", requests=TRAIN)
     house.tick(4)
@@ -181,6 +186,21 @@ def test_a_failure_on_a_device_that_went_bad_is_laid_to_the_device(house: House)
     with house.store.read() as view:
         actions = set(view.execute(select(t.leaf.c.action)).scalars())
     assert "workload.device" in actions
+
+
+def test_only_a_real_run_on_the_very_device_verifies_it(house: House) -> None:
+    work = house.submit("train", requests={"cpu": "1", "memory": "1Gi", "gpu": 1}, expect={"run": "10ms"})
+    house.run_dry()
+    (used,) = [
+        d["uid"] for d in house.show(work)["attempts"][0]["members"][0]["devices"] if d["class"] == "gpu"
+    ]
+    other = next(uid for uid in ("n-0/gpu-2", "n-0/gpu-3") if uid != used)
+    for uid, code in ((other, "verification-other-device"), (used, "verification-simulated")):
+        with pytest.raises(ConflictError) as caught:
+            verify(house.store, ADMIN, f"sim/{uid}", work)
+        assert caught.value.code == code
+    with pytest.raises(ForbiddenError):
+        verify(house.store, ANN, f"sim/{used}", work)
 
 
 SERVICE: dict[str, Any] = {

@@ -37,6 +37,12 @@ def flag(on: str, act: str, reason: str, drain: bool) -> Call[Json]:
     return post("/v1/flags", {"on": on, "act": act, "reason": reason, "drain": drain})
 
 
+def verify_device(device: str, workload: str, valid_for: str | None) -> Call[Json]:
+    """A run on it verifies a device's model."""
+    body = {"device": device, "workload": workload, "valid_for": valid_for}
+    return post("/v1/verifications", body, repeatable=False)
+
+
 def departures(on: str, at_once: bool) -> Call[Json]:
     """Who would leave."""
     return get("/v1/departures", {"on": on, "at_once": at_once})

@@ -34,6 +34,10 @@ class Resources(Requests):
         """`act`: cordon, uncordon, drain, maintenance or fence, on a node or device; wants a reason."""
         return self._ask(resources.flag(on, act, reason, drain))
 
+    def verify_device(self, device: str, workload: str, *, valid_for: str | None = None) -> Json:
+        """Records that a workload that ran on the device and ended well verifies its model."""
+        return self._ask(resources.verify_device(device, workload, valid_for))
+
     def departures(self, on: str, *, at_once: bool = False) -> Json:
         """Who would leave if a node or device were drained now; changes nothing."""
         return self._ask(resources.departures(on, at_once))
