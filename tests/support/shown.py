@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from steelyard.engines.port import Engine
+from steelyard.engines.port import Engine, EngineUnavailable
 from steelyard.model.health import DeviceHolder, Health, Sign, SignCode, SignSource
 from steelyard.model.resources import FoundDevice, FoundNode
 from tests.support.house import House
@@ -22,12 +22,23 @@ class Shown:
         self.devices: dict[str, Changed] = {}
         self.more: dict[str, tuple[FoundDevice, ...]] = {}  # by node
         self.nodes: dict[str, Callable[[FoundNode], FoundNode | None]] = {}
+        self.away = False  # nothing answers
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
+    def observe(self, cursor: str | None) -> Any:
+        """As the engine does, unless it is away."""
+        self._answer()
+        return self._engine.observe(cursor)
+
+    def _answer(self) -> None:
+        if self.away:
+            raise EngineUnavailable("away")
+
     def inventory(self) -> tuple[FoundNode, ...]:
         """What the engine finds, as the test wants it."""
+        self._answer()
         seen = (self._node(node) for node in self._engine.inventory())
         return tuple(node for node in seen if node is not None)
 

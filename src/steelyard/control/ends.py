@@ -11,6 +11,7 @@ from steelyard.evidence.leaf import Transition
 from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.services.departures import DRAINED
 from steelyard.services.live_records import LiveAttempt, LiveMember
+from steelyard.services.verdicts import DEVICE_UNHEALTHY
 from steelyard.store import tables as t
 from steelyard.store.statements import Row
 from steelyard.store.unit import Unit
@@ -19,6 +20,7 @@ _STOPPED = {
     "cancelled": Outcome.CANCELLED,
     "preempted": Outcome.PREEMPTED,
     DRAINED: Outcome.PREEMPTED,
+    DEVICE_UNHEALTHY: Outcome.FAILED,
     "time-limit": Outcome.TIMED_OUT,
     "idle": Outcome.RECLAIMED,
     "member-failed": Outcome.FAILED,

@@ -1,7 +1,8 @@
 """Devices that turn bad under work: said on the attempts that hold them, so that their end is explained.
 
-What runs is not ended for it: a program may well finish on a card that its tool complains of. If it fails,
-the verdict points to what was said of the device; its next attempt goes elsewhere.
+What runs is not ended for it, unless its cluster says `onDeviceFailure: stop`: a program may well finish on
+a card that its tool complains of. If it fails, the verdict points to what was said of the device; its next
+attempt goes elsewhere.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from steelyard.control.context import Context
+from steelyard.control.schedule import stop_attempt
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
 from steelyard.services.conditions import sign_view
 from steelyard.services.live_records import LiveDevice
+from steelyard.services.verdicts import DEVICE_UNHEALTHY
 from steelyard.store.statements import Row
 from steelyard.store.unit import Unit
 
@@ -20,8 +23,8 @@ _HOLDS = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 MOST_SIGNS = 4
 
 
-def note_failing(context: Context, unit: Unit, devices: Collection[LiveDevice]) -> None:
-    """One leaf for each attempt that holds any of them."""
+def note_failing(context: Context, unit: Unit, devices: Collection[LiveDevice], now: int) -> None:
+    """One leaf for each attempt that holds any of them; where its cluster declares so, it is asked to end."""
     if not devices:
         return
     bad = {device.id: device for device in devices}
@@ -32,8 +35,11 @@ def note_failing(context: Context, unit: Unit, devices: Collection[LiveDevice]) 
                 if allocation.device_id in bad:
                     found[allocation.device_id] = bad[allocation.device_id]
         if found:
+            detail: Row = {"devices": [_said(device) for device in found.values()]}
+            if attempt.phase is not Phase.STOPPING and attempt.clusters & context.state.stops_on_failure:
+                stop_attempt(context, unit, attempt, now, DEVICE_UNHEALTHY, "workload.device", detail)
+                continue
             carrier = context.move(unit, attempt, attempt.phase, {})
-            detail = {"devices": [_said(device) for device in found.values()]}
             reason = next(iter(found.values())).condition.health.value
             context.leaf(unit, attempt, carrier, "workload.device", (), detail, reason=f"device-{reason}")
 

@@ -102,7 +102,7 @@ class Inventory:
 
     def _commit(self, unit: Unit, now: int) -> None:
         failing, self._failing = self._failing, []
-        note_failing(self._context, unit, failing)
+        note_failing(self._context, unit, failing, now)
         if unit.drafts or unit.writes:
             self._bump(unit)
             self._context.changed = True

@@ -28,6 +28,13 @@ class DeviceFlag(StrEnum):
     QUARANTINED = "quarantined"
 
 
+class OnDeviceFailure(StrEnum):
+    """What becomes of work on a device that turns unhealthy or missing, as its cluster declares."""
+
+    KEEP = "keep"  # it goes on; if it fails, the device is named
+    STOP = "stop"  # it is asked to end, and goes on elsewhere
+
+
 class SignSource(StrEnum):
     """Where a sign was read. One source alone may err: see devices/health.py for how they are weighed."""
 

@@ -16,6 +16,7 @@ from typing import Any
 from steelyard.engines.local.isolation import AUTO, HOST, MODES, NETWORKS, NONE, Wish
 from steelyard.engines.simulated.spec import parse_simulation
 from steelyard.model.errors import InvalidError
+from steelyard.model.health import OnDeviceFailure
 from steelyard.model.organisation import RoleName
 from steelyard.model.policy import OnExceed
 from steelyard.model.resources import DeviceClass, EngineKind
@@ -218,6 +219,7 @@ def _cluster(reader: DocumentReader) -> ClusterSpec:
     return ClusterSpec(
         engine, tuple(reserve), simulation, reader.optional_text("owner"), within, isolation, limit or None,
         free, work, artifacts, logs or None, devices,
+        reader.choice("onDeviceFailure", OnDeviceFailure, OnDeviceFailure.KEEP),
     )  # fmt: skip
 
 

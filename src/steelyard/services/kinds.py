@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from steelyard.devices.settings import DeviceSettings
 from steelyard.devices.settings import to_spec as write_settings
 from steelyard.engines.local.isolation import Wish
+from steelyard.model.health import OnDeviceFailure
 from steelyard.model.organisation import RoleName
 from steelyard.model.policy import OnExceed
 from steelyard.model.resources import DeviceClass, EngineKind
@@ -82,6 +83,7 @@ class ClusterSpec:
     keep_artifacts: int | None = None  # µs after it; then these go, too
     keep_logs: int | None = None  # MiB of each member's log: its beginning and its end; local
     devices: DeviceSettings | None = None  # how accelerators are looked for; None: by the defaults; local
+    on_device_failure: OnDeviceFailure = OnDeviceFailure.KEEP
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
@@ -93,6 +95,9 @@ class ClusterSpec:
             ), isolation=None if self.isolation is None else _isolation(self.isolation),
             workFolder=given(sizeLimit=_mib(self.work_limit), minFree=_mib(self.min_free)),
             devices=None if self.devices is None else write_settings(self.devices),
+            onDeviceFailure=None
+            if self.on_device_failure is OnDeviceFailure.KEEP
+            else self.on_device_failure.value,
         )  # fmt: skip
 
 

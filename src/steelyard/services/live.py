@@ -61,6 +61,7 @@ class LiveState:
         self.usage: dict[str, dict[tuple[str, str], int]] = {QUEUE_TREE: {}, ORG_TREE: {}}
         self.holds: dict[int, HoldView] = {}
         self.releases: dict[int, LiveRelease] = {}  # unproven ones that are open, by attempt
+        self.stops_on_failure: set[str] = set()  # clusters where work leaves a device that turns bad
         self.release_within: dict[str, int] = {}  # cluster → µs, where it is declared
         self.policy = Policy(0)
         self.last_looked: dict[str, int] = {}

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from steelyard.evidence.leaf import Head
-from steelyard.model.health import DeviceFlag
+from steelyard.model.health import DeviceFlag, OnDeviceFailure
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import STAGE_TIMES, Outcome, Phase
 from steelyard.model.policy import Policy
@@ -106,11 +106,17 @@ def load_policy_into(state: LiveState, connection: View) -> None:
     state.policy = load_policy(connection)
     state.trees = dict(quota_trees(connection))
     state.pools = load_pools(connection)
-    state.release_within = _release_within(rows.declared_current(connection, "Cluster"))
+    declared = rows.declared_current(connection, "Cluster")
+    state.release_within = _release_within(declared)
+    state.stops_on_failure = {name for name, body in declared.items() if _stops(body)}
     state.clusters = {
         row.cluster: ClusterView(row.cluster, row.as_of, row.reachable)
         for row in rows.observations(connection)
     }
+
+
+def _stops(body: str) -> bool:
+    return bool(msgspec.json.decode(body).get("onDeviceFailure") == OnDeviceFailure.STOP)
 
 
 def _release_within(clusters: dict[str, str]) -> dict[str, int]:

@@ -26,6 +26,7 @@ from steelyard.services.failure_signature import signature
 MAX_OTHERS = 5
 START_TIMEOUT = "start-timeout"
 DRAINED = "drained"
+DEVICE_UNHEALTHY = "device-unhealthy"
 _ABORT = 6
 _SIGNAL_NAMES = {
     1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 5: "TRAP", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL", 10: "USR1",
@@ -179,6 +180,8 @@ def _control(ending: Ending, rules: Catalogue) -> list[_Candidate]:
     word = _CONTROL.get(ending.outcome) or (START_TIMEOUT if ending.why == START_TIMEOUT else None)
     if ending.outcome is Outcome.PREEMPTED and ending.why == DRAINED:
         word = DRAINED
+    if ending.outcome is Outcome.FAILED and ending.why == DEVICE_UNHEALTHY:
+        return [_stopped_for_device(ending, rules)]
     rule = None if word is None else rules.first("control", word)
     if rule is None:
         return []
@@ -207,9 +210,23 @@ def _engine(member: MemberObservation, rules: Catalogue) -> _Candidate:
     return _Candidate(1, rule, "engine", tuple(evidence), detail)
 
 
+def _stopped_for_device(ending: Ending, rules: Catalogue) -> _Candidate:
+    """It was asked to end since its device turned bad."""
+    rule = rules.first("engine", DEVICE_UNHEALTHY)
+    assert rule is not None
+    evidence = [Pointer("counter", "stop_reason", DEVICE_UNHEALTHY)]
+    said = None
+    for member in ending.members:
+        ill = (ending.ill or {}).get(member.member_id)
+        if ill is not None:
+            evidence.append(_counter(member, "device", ill.uid))
+            said = said or ill.said or ill.uid
+    return _Candidate(0, rule, "control", tuple(evidence), None if said is None else printable(said))
+
+
 def _ill(member: MemberObservation, ill: Ill, rules: Catalogue) -> _Candidate:
     """Its device was bad when it failed: a sign of the place, not of the program."""
-    rule = rules.first("engine", "device-unhealthy")
+    rule = rules.first("engine", DEVICE_UNHEALTHY)
     assert rule is not None
     evidence = [_counter(member, "device", ill.uid), _counter(member, "device_health", ill.health)]
     if ill.sign is not None:

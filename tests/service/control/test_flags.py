@@ -188,6 +188,24 @@ def test_a_failure_on_a_device_that_went_bad_is_laid_to_the_device(house: House)
     assert "workload.device" in actions
 
 
+def test_a_cluster_may_declare_that_work_leaves_a_device_that_turns_bad(house: House) -> None:
+    work = house.submit("train", requests=TRAIN, expect={"run": "30s"})
+    house.run_until(lambda: house.phase(work) == "running")
+    node = node_of(house, work)
+    house.apply(ILL.format(node=node).replace("simulated\n", "simulated\n  onDeviceFailure: stop\n", 1))
+    for _ in range(3):
+        house.tick(2)
+        house.loop.agents["sim"].look_at_inventory()
+    house.run_until(lambda: house.show(work)["attempt"] == 2)
+    first = house.show(work)["attempts"][0]
+    assert (first["outcome"], first["verdict"]["code"]) == ("failed", "device-unhealthy")
+    assert first["verdict"]["detail"] == "Xid 79"
+    house.run_until(lambda: house.phase(work) == "running")
+    assert node_of(house, work) != node
+    house.cancel(work)
+    house.run_dry()
+
+
 def test_only_a_real_run_on_the_very_device_verifies_it(house: House) -> None:
     work = house.submit("train", requests={"cpu": "1", "memory": "1Gi", "gpu": 1}, expect={"run": "10ms"})
     house.run_dry()

@@ -56,7 +56,7 @@ class Weather:
         """One of them, and the loop sees it."""
         chance, engine, house = self.random, shown(self.house), self.house
         uid = chance.choice(UIDS)
-        what = chance.randrange(9)
+        what = chance.randrange(12)
         if what == 0:
             engine.devices[uid] = gone
         elif what == 1:
@@ -76,6 +76,12 @@ class Weather:
         elif what == 7:
             engine.devices.clear()
             engine.nodes.clear()
+        elif what == 8:
+            engine.nodes["n-1"] = lambda _node: None
+        elif what == 9:
+            engine.away = not engine.away
+        elif what == 10:
+            house.loop.desk = None  # all that is kept in memory is loaded anew
         else:
             requests = {"cpu": "1", "memory": "1Gi", "gpu": chance.randrange(1, 4)}
             with suppress(SteelyardError):
@@ -89,14 +95,17 @@ class Weather:
             act(self.house.store, ADMIN, what, name, f"because {self.random.randrange(9)}")
 
 
-@pytest.mark.requirement("B19")
+@pytest.mark.requirement("B19", "B9", "B17")
 @pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.soak) for s in range(2, 12))])
 def test_the_inventory_of_a_past_instant_is_what_was_seen_then(house: House, seed: int) -> None:
     weather, seen = Weather(house, seed), []
-    for _ in range(30):
+    for _ in range(24):
         weather.happen()
         house.tick(weather.random.randrange(4))
         seen.append((house.store.now(), *live(house)))
+        for found in (d for node in seen[-1][1] for d in node["devices"]):
+            assert found["state"] in ("available", "held") or found["reason"], found
+            assert found["requestable"] or found["why_not"], found
     for at, nodes, classes in seen:
         found, _ = nodes_at(house.store, ADMIN, at, limit=50)
         for then, now in zip(nodes, found, strict=True):
@@ -104,6 +113,7 @@ def test_the_inventory_of_a_past_instant_is_what_was_seen_then(house: House, see
         assert summary_at(house.store, ADMIN, at)["classes"] == classes
     shown(house).devices.clear()
     shown(house).nodes.clear()
+    shown(house).away = False
     look(house)
     for node in ("sim/n-0", "sim/n-1", *UIDS):
         with suppress(SteelyardError):
