@@ -81,14 +81,19 @@ def _page(session: Session, found: Mapping[str, Any]) -> None:
         ("cli.column.available", "available"),
         ("cli.column.verified", lambda row: _kinds(session, row["verified_kinds"])),
         ("cli.column.standing", lambda row: session.word("standing", row["standing"])),
+        ("cli.column.supported", lambda row: session.word("supported", "yes" if row["supported"] else "no")),
     ]
     session.line()
     session.table(columns, found["flavors"])
 
 
 def _rules(session: Session, found: Mapping[str, Any]) -> None:
-    for key, values in found["environment"].items():
-        session.say("cli.pool-show.offers", label=key, values=", ".join(values))
+    for part in found["confirmations"]:
+        by = ", ".join(session.word("confirmed-by", how) for how in part["confirmed_by"])
+        session.say(
+            "cli.pool-show.offers", label=part["label"], value=part["value"], by=by or None,
+            standing=session.word("standing", part["standing"]),
+        )  # fmt: skip
     for entry in found["fit"]:
         for key, value in entry["needs"].items():
             values = value if isinstance(value, str) else ", ".join(value)

@@ -13,13 +13,13 @@ import msgspec
 from steelyard.model.ids import render
 from steelyard.model.resources import DeviceClass
 from steelyard.model.standing import Standing
+from steelyard.services.confirmations import covers
 from steelyard.services.documents import stored_document
 from steelyard.services.kinds import Kind
 from steelyard.services.pool_rules import declared_pools
 from steelyard.services.support_specs import (
     ExtensionSpec,
     ObservationSourceSpec,
-    Scope,
     SupportDocumentSpec,
 )
 from steelyard.services.verifications import standing_of
@@ -84,19 +84,9 @@ def _documents(view: View, device: Record) -> list[Json]:
             "link_state": spec.link_check.state.value, "proves": NOTHING,
         }
         for name, spec in _specs(view, Kind.SUPPORT_DOCUMENT)
-        if isinstance(spec, SupportDocumentSpec) and _covers(spec.scope, device)
+        if isinstance(spec, SupportDocumentSpec)
+        and covers(spec.scope, device["class"], device["family"], device["model"])
     ]  # fmt: skip
-
-
-def _covers(scope: Scope, device: Record) -> bool:
-    """A document that names no class, family or model speaks of no device."""
-    if scope.device_class is None and scope.family is None and not scope.models:
-        return False
-    return (
-        scope.device_class in (None, device["class"])
-        and scope.family in (None, device["family"])
-        and (not scope.models or device["model"] in scope.models)
-    )
 
 
 def _extensions(view: View, device: Record) -> list[Json]:

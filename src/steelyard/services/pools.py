@@ -15,6 +15,7 @@ from steelyard.model.pools import ClosingCause
 from steelyard.model.resources import ACCELERATORS, Availability, DeviceClass
 from steelyard.model.standing import Standing, worst_of
 from steelyard.services.closings import close_row, drift_view, findings_body, open_row, read_findings
+from steelyard.services.confirmations import confirmations, support_documents, supported
 from steelyard.services.pool_document import projects_in_sight, teams_in_sight
 from steelyard.services.pool_rules import declared_pools, verified_now
 from steelyard.services.pool_spec import FlavorSpec, PoolSpec, write_values
@@ -112,6 +113,8 @@ class _World:
     def __init__(self, view: View) -> None:
         self.specs = dict(sorted(declared_pools(view).items()))
         self._verified = verified_now(view, self.specs)
+        self._records = repository.verifications(view, standing=True)
+        self._documents = support_documents(view)
         self._view = view
         self._members: dict[str, list[Record]] = {}
         for row in repository.pool_sums(view):
@@ -149,6 +152,9 @@ class _World:
             "about": spec.about,
             "selector": dict(spec.selector),
             "environment": {key: list(values) for key, values in spec.environment},
+            "confirmations": confirmations(
+                spec, [row for row in self._records if row["pool"] == name], self._documents
+            ),
             "fit": [
                 {"class": entry.device_class.value, "needs": write_values(entry.needs)} for entry in spec.fit
             ],
@@ -176,6 +182,8 @@ class _World:
         mine = [row for row in members if row["flavor"] == flavor.name]
         verified = self._verified.get(pool, set())
         models = sorted({row["model"] for row in mine})
+        standing = _standing(spec, models, verified, mine)
+        shown = standing is Standing.VERIFIED
         return {
             "name": flavor.name,
             "class": flavor.device_class.value,
@@ -185,7 +193,8 @@ class _World:
             "devices": sum(row["devices"] for row in mine),
             "available": sum(row["devices"] for row in mine if row["availability"] == Availability.AVAILABLE),
             "verified_kinds": sorted({kind for kind, model in verified if model in models}),
-            "standing": _standing(spec, models, verified, mine).value,
+            "standing": standing.value,
+            "supported": supported(flavor.device_class, models, flavor.family, shown, self._documents),
         }
 
 

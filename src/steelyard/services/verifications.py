@@ -112,7 +112,12 @@ def _software(row: Record) -> Json:
     """What the workload ran as: image or environment of each role, and how it ended."""
     spec = read_spec(row["spec_json"])
     roles = {
-        role.name: {"runtime": role.runtime.value, "image": role.image, "venv": role.venv}
+        role.name: {
+            "runtime": role.runtime.value,
+            "image": role.image,
+            "venv": role.venv,
+            "needs": dict(role.request.needs),
+        }
         for role in spec.roles
     }
     return {"roles": roles, "template": spec.template, "result": row["outcome"]}

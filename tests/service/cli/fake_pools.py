@@ -20,10 +20,15 @@ OUTLINE: dict[str, Any] = {
     "name": "accel", "cluster": "sim", "purpose": "training", "owner": "platform", "on_call": "duty",
     "open": False, "shut_by": [CLOSED, DRIFT], "standing": "pending-verification", "simulated": True,
     "flavors": [{"name": "a100", "class": "gpu", "family": "nvidia", "model": None, "models": ["A100"],
-                 "devices": 8, "available": 7, "verified_kinds": ["training"], "standing": "pending-verification"}],
+                 "devices": 8, "available": 7, "verified_kinds": ["training"], "standing": "pending-verification",
+                 "supported": False}],
 }  # fmt: skip
 POOL: dict[str, Any] = {
     **OUTLINE, "about": "cards", "selector": {"zone": "a"}, "environment": {"framework": ["pytorch", "jax"]},
+    "confirmations": [{"label": "framework", "value": "jax", "confirmed_by": ["run", "support-document"],
+                       "documents": ["matrix"], "standing": "verified"},
+                      {"label": "framework", "value": "pytorch", "confirmed_by": [], "documents": [],
+                       "standing": "pending-verification"}],
     "fit": [{"class": "npu", "needs": {"framework": ["mindspore", "torch-npu"]}}],
     "admission": {"kinds": ["training"], "projects": ["alpha"], "teams": [], "environments": [],
                   "max_per_request": {"gpu": 4000}},

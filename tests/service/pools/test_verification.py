@@ -15,7 +15,7 @@ from steelyard.model.errors import ConflictError, ForbiddenError, InvalidError
 from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.model.standing import Standing, worst_of
 from steelyard.model.units import DAY, HOUR
-from steelyard.services import declared, pools, register, resource_admissions, verifications
+from steelyard.services import declared, pools, register, resource_admissions, verifications, workloads
 from steelyard.services.device_page import show_device
 from steelyard.services.documents import parse_document
 from steelyard.store.database import sqlite_url
@@ -113,7 +113,7 @@ def test_a_record_holds_model_image_runtime_and_result(house: House) -> None:
     step(house, all_but_the_last(house), "verification", workload=ran(house))
     (record,) = verifications.list_all(house.store, ADMIN)
     assert record["software"] == {
-        "roles": {"main": {"runtime": "host", "image": None, "venv": None}}, "template": None,
+        "roles": {"main": {"runtime": "host", "image": None, "venv": None, "needs": {}}}, "template": None,
         "result": "succeeded",
     }  # fmt: skip
     assert record["leaf"] > 0
@@ -278,6 +278,41 @@ def test_documents_extensions_and_sources_stand_in_the_inventory_and_verify_noth
     assert {row["proves"] for part in ("documents", "extensions", "sources") for row in support[part]} == {
         "nothing"
     }
+
+
+@pytest.mark.requirement("C6", "O3", "B12")
+def test_each_part_of_an_environment_says_what_confirms_it_and_supported_needs_run_and_document(
+    house: House,
+) -> None:
+    def told() -> dict[tuple[str, str], tuple[list[str], str]]:
+        page = pools.show(house.store, ADMIN, "accelerators")
+        return {
+            (part["label"], part["value"]): (part["confirmed_by"], part["standing"])
+            for part in page["confirmations"]
+        }
+
+    def is_supported() -> bool:
+        flavors = pools.show(house.store, ADMIN, "accelerators")["flavors"]
+        return bool(flavors[0]["supported"])
+
+    assert all(found == ([], "pending-verification") for found in told().values())
+    matrix = doc("SupportDocument", "matrix", issuer="a vendor", date="2026-05",
+                 scope={"class": "gpu", "family": "nvidia",
+                        "environment": {"framework": ["jax"]}})  # fmt: skip
+    declared.apply(house.store, ADMIN, [parse_document(matrix)])
+    assert told()["framework", "jax"] == (["support-document"], "pending-verification")
+    assert not is_supported()
+    workload = str(workloads.submit(house.desk, ADMIN, request_of("proof", needs={"framework": "jax"}))["id"])
+    house.run_dry()
+    step(house, all_but_the_last(house), "verification", workload=workload)
+    assert told() == {
+        ("framework", "jax"): (["run", "support-document"], "verified"),
+        ("framework", "pytorch"): ([], "pending-verification"),  # nothing ran with it
+        ("cuda", "12.4"): (["run"], "verified"),
+    }
+    assert not is_supported()  # evaluations are let in, too, and none ran
+    house.apply(RULES.replace("[training, evaluation]", "[training]"))
+    assert is_supported()
 
 
 @pytest.mark.requirement("B3", "B12", "B15")
