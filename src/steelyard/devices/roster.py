@@ -26,6 +26,7 @@ STATIC = (
     "driver", "firmware", "mig",
 )  # fmt: skip
 _UID_MAX = 100
+_NONE, _NOW = -1, -2  # numbers of no answer
 _BAD = (Health.UNHEALTHY, Health.MISSING)
 
 
@@ -49,7 +50,7 @@ class Known:
     tool: str | None = None
     standing: Standing | None = None
     events: dict[SignCode, tuple[int, Sign]] = field(default_factory=dict)  # until when each counts
-    weighed: int = -1  # number of the answer that was weighed last
+    weighed: int = _NONE  # number of the answer that was weighed last
 
     @property
     def health(self) -> Health:
@@ -88,7 +89,7 @@ class Roster:
                 continue
             for sign in signs:
                 one.events[sign.code] = (at + self.rules.event_hold, sign)
-                one.weighed = -1  # it counts now, not with the next answer
+                one.weighed = _NOW  # it counts at once, not with the next answer
 
     # ---- who is who
 
@@ -263,9 +264,11 @@ class Roster:
         vanished = one.on_bus and scan.bus and card is None and one.parent is None
         moved = (card is None) != (one.card is None)
         one.card, one.on_bus = card, one.on_bus or card is not None
-        number = -1 if answer is None else answer.number
-        if one.standing is not None and number == one.weighed and not moved:
-            return
+        number = _NONE if answer is None else answer.number
+        if one.standing is not None and one.weighed != _NOW:
+            unasked = answer is None and not vanished  # after a restart: it stands as it stood
+            if unasked or (number == one.weighed and not moved):
+                return
         one.events = {code: event for code, event in one.events.items() if event[0] > now}
         signs = [*self._signs(one, reading, answer), *(sign for _, sign in one.events.values())]
         silent = any(sign.health is Health.UNKNOWN for sign in signs)

@@ -169,6 +169,14 @@ def test_names_and_health_live_on_in_what_is_written_down() -> None:
     )  # fmt: skip
 
 
+def test_why_a_card_is_unknown_stays_said_until_it_is_asked_again_after_a_restart() -> None:
+    machine = Machine()
+    machine.fail(SignCode.TOOL_TIMEOUT, (card(0),))
+    machine.roster = read_roster(written(machine.roster), Rules())
+    machine.last = None
+    assert codes(next(iter(machine.see((card(0),)).values()))) == [SignCode.TOOL_TIMEOUT]
+
+
 @pytest.mark.parametrize("raw", [None, [], {"v": 9}, {"v": 1, "devices": 3}, {"v": 1, "devices": [{}, 1]}])
 def test_a_roster_that_can_not_be_read_is_an_empty_one(raw: object) -> None:
     assert read_roster(raw, Rules()).known == {}
