@@ -18,6 +18,7 @@ OF_THE_CONSOLE = {
     "GET /sign-in",
     "POST /preferences",
     "GET /places/{place}/{act}",
+    *(f"GET /pools/{{pool}}/{do}" for do in ("close", "open")),
     *(f"GET /workloads/{{workload_id}}/{do}" for do in ("cancel", "hold", "release", "retry", "scale")),
 }
 #: page → (route of the API, command)
@@ -41,6 +42,33 @@ SAME: dict[str, tuple[str, str]] = {
     "GET /inventory/changes": ("GET /v1/inventory/diff", "inventory diff"),
     "GET /flags": ("GET /v1/flags", "device flags"),
     "POST /places/{place}/{act}": ("POST /v1/flags", "device cordon"),
+    "GET /pools": ("GET /v1/pools", "pool list"),
+    "GET /pools/{pool}": ("GET /v1/pools/{name}", "pool show"),
+    **{
+        f"POST /pools/{{pool}}/{do}": (f"POST /v1/pools/{{name}}/{do}", f"pool {do}")
+        for do in ("close", "open")
+    },
+    "GET /labels": ("GET /v1/labels/lint", "label lint"),
+    "GET /admissions": ("GET /v1/admissions", "admission list"),
+    "POST /admissions": ("POST /v1/admissions", "admission start"),
+    "GET /admissions/{admission}": ("GET /v1/admissions/{admission_id}", "admission show"),
+    "POST /admissions/{admission}/steps/{step}": (
+        "POST /v1/admissions/{admission_id}/steps/{step}",
+        "admission step",
+    ),
+    "POST /admissions/{admission}/finish": (
+        "POST /v1/admissions/{admission_id}/finish",
+        "admission finish",
+    ),
+    "GET /verifications": ("GET /v1/verifications", "verification list"),
+    "GET /verifications/{verification}": ("GET /v1/verifications/{verification_id}", "verification show"),
+    "POST /verifications/{verification}/end": (
+        "POST /v1/verifications/{verification_id}/end",
+        "verification end",
+    ),
+    "GET /support": ("GET /v1/objects", "document list"),
+    "GET /register": ("GET /v1/register", "register list"),
+    "GET /registrations": ("GET /v1/registrations", "inventory registrations"),
     "GET /nodes/{node}": ("GET /v1/inventory", "inventory"),
     "GET /devices/{device:path}": ("GET /v1/devices/{device_id:path}", "device"),
     "GET /queues": ("GET /v1/queues", "queues"),

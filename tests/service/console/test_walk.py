@@ -22,6 +22,7 @@ spec: {kind: training, roles: [{name: main, command: ["true"], requests: {cpu: 1
 """
 GONE = [404, 404, 404, 404, 404, 404, 303]
 NO_WORKLOAD, NO_NODE = "wl_0000000000000", "nd_0000000000000"
+NO_ADMISSION, NO_RECORD = "ad_0000000000000", "vr_0000000000000"
 #: Of what there is to run on and how it is shared, everybody who is bound anywhere sees something.
 BOUND = [200, 200, 200, 200, 200, 403, 303]
 #: The log is for auditors. This house has no key: nothing is signed.
@@ -59,6 +60,37 @@ TABLE: dict[str, Row] = {
     "GET /flags": ("/flags", None, BOUND),
     "GET /places/{place}/{act}": (f"/places/{NO_NODE}/drain", None, MANAGED),
     "POST /places/{place}/{act}": (f"/places/{NO_NODE}/cordon", {"reason": "x"}, MANAGED),
+    "GET /pools": ("/pools", None, BOUND),
+    "GET /pools/{pool}": ("/pools/nothing", None, NOT_THERE),
+    **{f"GET /pools/{{pool}}/{do}": (f"/pools/nothing/{do}", None, MANAGED) for do in ("close", "open")},
+    **{
+        f"POST /pools/{{pool}}/{do}": (f"/pools/nothing/{do}", {"reason": "x"}, MANAGED)
+        for do in ("close", "open")
+    },
+    "GET /labels": ("/labels?key=zone", None, BOUND),
+    "GET /admissions": ("/admissions", None, BOUND),
+    "POST /admissions": (
+        "/admissions",
+        {"class": "gpu", "family": "f", "model": "m", "reason": "x"},
+        [303, 403, 403, 403, 403, 403, 303],
+    ),
+    "GET /admissions/{admission}": (f"/admissions/{NO_ADMISSION}", None, NOT_THERE),
+    "POST /admissions/{admission}/steps/{step}": (
+        f"/admissions/{NO_ADMISSION}/steps/owner",
+        {"owner": "a", "on_call": "b"},
+        MANAGED,
+    ),
+    "POST /admissions/{admission}/finish": (f"/admissions/{NO_ADMISSION}/finish", {}, MANAGED),
+    "GET /verifications": ("/verifications", None, BOUND),
+    "GET /verifications/{verification}": (f"/verifications/{NO_RECORD}", None, NOT_THERE),
+    "POST /verifications/{verification}/end": (
+        f"/verifications/{NO_RECORD}/end",
+        {"reason": "x"},
+        MANAGED,
+    ),
+    "GET /support": ("/support", None, BOUND),
+    "GET /register": ("/register", None, BOUND),
+    "GET /registrations": ("/registrations?outcome=refused", None, BOUND),
     "GET /nodes/{node}": (f"/nodes/{NO_NODE}", None, NOT_THERE),
     "GET /devices/{device:path}": ("/devices/here/nothing", None, NOT_THERE),
     "GET /queues": ("/queues", None, BOUND),
