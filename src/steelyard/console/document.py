@@ -64,8 +64,9 @@ def _role(role: Mapping[str, Any]) -> Json:
         found["env"] = dict(role["env"])
     found["requests"] = {name: _amount(name, quantity) for name, quantity in request["amounts"]}
     found |= {new: request[old] for old, new in _OF_REQUEST.items() if request.get(old)}
-    if request.get("node_labels"):
-        found["nodeLabels"] = dict(request["node_labels"])
+    for old, new in (("node_labels", "nodeLabels"), ("needs", "needs")):
+        if request.get(old):
+            found[new] = dict(request[old])
     found |= {new: role[old] for old, new in _OF_ROLE.items() if role.get(old)}
     if role.get("pull", "never") != "never":
         found["pull"] = role["pull"]

@@ -49,6 +49,7 @@ SPECS: list[dict[str, Any]] = [
                 "models": ["A100"],
                 "clusters": ["sim"],
                 "nodeLabels": {"zone": "a"},
+                "needs": {"framework": "jax"},
             },
             {**PLAIN, "name": "reader", "venv": "/opt/venv"},
         ],
