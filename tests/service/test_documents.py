@@ -241,3 +241,12 @@ def test_whatever_is_written_in_a_workload_is_read_or_refused(spec: Any) -> None
 def test_a_role_with_one_thing_wrong_is_read_or_refused(change: Any, key: str) -> None:
     role = {"name": "main", "command": ["x"], "requests": {"cpu": 1}, key: change}
     read_or_short_error(lambda: parse_workload(workload(roles=[role]), no_template))
+
+
+def test_how_a_local_cluster_looks_for_accelerators_is_kept_in_its_normal_form() -> None:
+    said = {"tools": ["/opt/vendor/bin"], "every": "15s", "health": {"hot": 95}, "hogs": {"cpu": "500m"}}
+    body = {"kind": "Cluster", "metadata": {"name": "here"}, "spec": {"engine": "local", "devices": said}}
+    found = parse_document(body)
+    assert found.spec.to_spec()["devices"] == {"tools": ["/opt/vendor/bin"], "health": {"hot": 95}}
+    body["spec"] = found.spec.to_spec()  # type: ignore[assignment]
+    assert parse_document(body) == found

@@ -114,6 +114,8 @@ class Cards:
         self._scan = seen.scan
         for event in self._log.read(now):
             said = event.reading
+            if event.at + self._settings.rules.event_hold <= now:
+                continue  # of before this server, and over
             self._roster.tell(said.family, said.pci, said.index, said.signs, event.at)
         self._roster.update(seen.scan, seen.answers, now)
         wanted = written(self._roster)
