@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from steelyard.engines.local.files import touch, write_json
-from steelyard.engines.local.paths import Layout
 from steelyard.engines.local.runner import Runner
 from tests.support.local_engine import INSTALL, make_local_engine, sh
-
-
-@pytest.fixture
-def runner(tmp_path: Path) -> Iterator[Runner]:
-    """A supervisor in this process that forks nothing as long as nobody takes its turns."""
-    layout = Layout(str(tmp_path / "data"))
-    layout.make()
-    lock = os.open(layout.lock, os.O_RDWR | os.O_CREAT, 0o600)
-    made = Runner(layout, lock, 60.0)
-    yield made
-    made.selector.close()
-    os.close(lock)
 
 
 def test_a_stop_that_comes_when_all_is_cleared_brings_no_temporary_files_back(

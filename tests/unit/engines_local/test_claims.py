@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -135,3 +136,68 @@ def test_a_long_log_is_begun_anew_with_what_is_not_forgotten(
         os.unlink(layout.claim(name))
     opened(layout, "two")
     assert there(layout) == {"at_58", "at_59"}
+
+
+def test_what_a_full_disk_took_a_part_of_hides_no_later_claim(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = opened(layout, "one")
+    whole, room = os.write, [20]
+
+    def write(fd: int, data: bytes) -> int:
+        if os.readlink(f"/proc/self/fd/{fd}") != layout.claims + ".log":
+            return whole(fd, data)
+        taken = whole(fd, bytes(data[: room[0]]))
+        room[0] -= taken
+        if not taken:
+            raise OSError(errno.ENOSPC, "full")
+        return taken
+
+    claims.add(claim("at_1", "one"))
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", write)
+        with pytest.raises(OSError, match="full"):
+            claims.sync()
+        claims.take_back("at_1")
+    claims.add(claim("at_2", "one"))
+    claims.sync()
+    os.unlink(layout.claim("at_2"))
+    opened(layout, "two")
+    assert there(layout) == {"at_2"}
+
+
+def test_a_torn_claim_that_was_never_answered_is_no_claim_after_a_power_failure(layout: Layout) -> None:
+    opened(layout, "one")
+    Path(layout.claim("at_1")).write_bytes(b"")
+    Path(layout.claim("at_2") + ".77.tmp").write_bytes(b"{")
+    claims = opened(layout, "two")
+    assert os.listdir(layout.claims) == []
+    assert claims.add(claim("at_1", "two"))
+
+
+def test_a_claim_that_is_gone_already_can_be_dropped(layout: Layout) -> None:
+    claims = opened(layout, "one")
+    claims.add(claim("at_1", "one"))
+    claims.sync()
+    os.unlink(layout.claim("at_1"))
+    claims.drop("at_1")
+    opened(layout, "two")
+    assert there(layout) == set()
+
+
+def test_more_claims_than_the_log_should_hold_are_not_written_anew_with_each_batch(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 500)
+    claims = opened(layout, "one")
+    written: list[str] = []
+
+    def rename(one: str, two: str) -> None:
+        written.append(two)
+        os.replace(one, two)
+
+    monkeypatch.setattr(os, "rename", rename)
+    for number in range(100):
+        claims.add(claim(f"at_{number}", "one"))
+        claims.sync()
+    assert len([path for path in written if path == layout.claims + ".log"]) < 8

@@ -190,7 +190,6 @@ class Book:
 
     def load(self) -> None:
         """Reads every claim there is. A torn one was never answered: nothing of it was forked."""
-        self.claims.recover()
         for name in sorted(os.listdir(self.layout.claims)):
             if name.endswith(".json"):
                 claim = read_json(os.path.join(self.layout.claims, name))

@@ -31,14 +31,20 @@ class Claims:
         self._path = layout.claims + ".log"
         self._fd: int | None = None
         self._lines: list[bytes] = []
+        self._torn = False  # the log may end within a line
+        self._most = MOST_BYTES
 
     def recover(self) -> None:
         """Makes claims of another boot again whose files are not there, and the log anew: a runner that died
-        may have made claims and not synced them. First of all. Raises OSError."""
+        may have made claims and not synced them. First of all, and by the runner alone. Raises OSError."""
         boot, logged = self._read()
         for attempt, claim in logged.items() if boot != self._boot else ():
             if read_json(self._layout.claim(attempt)) is None:
                 write_once(self._layout.claim(attempt), claim)
+        for name in os.listdir(self._layout.claims):
+            path = os.path.join(self._layout.claims, name)
+            if name.endswith(".tmp") or (boot != self._boot and _is_torn(path)):
+                os.unlink(path)  # never answered; its attempt may still be started
         self._begin()
 
     def add(self, claim: dict[str, Any]) -> bool:
@@ -49,20 +55,32 @@ class Claims:
         return True
 
     def sync(self) -> None:
-        """Makes all claims last. Nothing of them may be started before. Raises OSError."""
-        if self._fd is None or os.fstat(self._fd).st_size > MOST_BYTES:
-            self._begin()
-        elif self._lines:
-            os.write(self._fd, b"".join(self._lines))
-            os.fdatasync(self._fd)
+        """Makes all claims last. Nothing of them may be started before. Raises OSError: then they do not, and
+        the caller takes them back."""
+        lines, torn = b"".join(self._lines), self._torn
         self._lines.clear()
+        self._torn = True
+        if self._fd is None or torn or os.fstat(self._fd).st_size > self._most:
+            self._begin()
+        elif lines:
+            _write(self._fd, lines)
+            os.fdatasync(self._fd)
+        self._torn = False
+
+    def take_back(self, attempt: str) -> None:
+        """Of a claim that could not be made to last: it was not made."""
+        with suppress(OSError):
+            os.unlink(self._layout.claim(attempt))
 
     def drop(self, attempt: str) -> None:
         """Its work folder says from here on that it was. Raises OSError."""
-        os.unlink(self._layout.claim(attempt))
+        with suppress(FileNotFoundError):
+            os.unlink(self._layout.claim(attempt))
         if self._fd is not None:
-            with suppress(OSError):  # what is read again without need does no harm
-                os.write(self._fd, _line({"gone": attempt}))
+            try:
+                _write(self._fd, _line({"gone": attempt}))
+            except OSError:  # what is read again without need does no harm
+                self._torn = True
 
     def _begin(self) -> None:
         """A new log of every claim there is, in place of the one before."""
@@ -71,15 +89,18 @@ class Claims:
         lines = [_line({"claim": claim}) for claim in claims if claim is not None]
         temporary = self._path + ".tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        data = memoryview(b"".join([_line({"boot": self._boot}), *lines]))
-        while data:
-            data = data[os.write(fd, data) :]
-        os.fsync(fd)
-        os.rename(temporary, self._path)
-        sync_folder(self._layout.local)
+        try:
+            _write(fd, b"".join([_line({"boot": self._boot}), *lines]))
+            os.fsync(fd)
+            os.rename(temporary, self._path)
+        except OSError:
+            os.close(fd)
+            raise
         if self._fd is not None:
             os.close(self._fd)
         self._fd = fd
+        self._most = max(MOST_BYTES, 2 * os.fstat(fd).st_size)  # what is not forgotten may be more than that
+        sync_folder(self._layout.local)
 
     def _read(self) -> tuple[str | None, dict[str, dict[str, Any]]]:
         """(boot, claims that were not dropped). Lines that are torn say nothing."""
@@ -92,13 +113,35 @@ class Claims:
                         said = json.loads(line)
                     except ValueError:
                         continue
+                    if not isinstance(said, dict):
+                        continue
                     boot = said.get("boot", boot)
-                    claims.pop(said.get("gone"), None)
-                    if "claim" in said and is_id(said["claim"].get("attempt")):
-                        claims[said["claim"]["attempt"]] = said["claim"]
+                    claims.pop(str(said.get("gone")), None)
+                    claim = said.get("claim")
+                    if isinstance(claim, dict) and is_id(claim.get("attempt")):
+                        claims[claim["attempt"]] = claim
         except OSError:
             pass
         return boot, claims
+
+
+def _write(fd: int, data: bytes) -> None:
+    """All of it: a disk with some room left takes a part. Raises OSError."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(fd, left) :]
+
+
+def _is_torn(path: str) -> bool:
+    """Whether this is a file without a claim; not one that can't be read now."""
+    try:
+        with open(path, "rb") as file:
+            json.loads(file.read())
+    except ValueError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _line(value: dict[str, Any]) -> bytes:

@@ -120,6 +120,7 @@ class Keeper:
     # ---- what is on disk
 
     def _recover(self) -> None:
+        self.book.claims.recover()
         self.book.load()
         for record in self.book.members.values():
             self.refresh(record)

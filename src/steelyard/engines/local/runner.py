@@ -135,9 +135,19 @@ class Runner:
                     new += self.book.attempts[attempt["attempt"]]
         finally:
             if new:  # also when a later one failed: what is claimed will run
-                self.book.claims.sync()
-                self.keeper.to_fork += new
+                self._accept(new)
         return answers
+
+    def _accept(self, new: list[Record]) -> None:
+        """What is claimed runs once its claim lasts; else it was not accepted. Raises OSError."""
+        try:
+            self.book.claims.sync()
+        except OSError:
+            for name in {record.attempt["attempt"] for record in new}:
+                self.book.claims.take_back(name)
+                self.book.drop(name)
+            raise
+        self.keeper.to_fork += new
 
     def _signal(self, install: str, request: dict[str, Any]) -> None:
         for record in self._ours(install, [request["attempt"]]):
