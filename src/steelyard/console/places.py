@@ -18,7 +18,8 @@ from steelyard.model.ids import PREFIXES
 from steelyard.model.organisation import Verb
 from steelyard.services import flags
 from steelyard.services.departures import departures
-from steelyard.services.flags import MAX_REASON, Act
+from steelyard.services.flags import Act
+from steelyard.services.written import MAX_REASON
 
 Json = Mapping[str, Any]
 #: In the order in which they are offered.

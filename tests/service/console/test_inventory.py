@@ -11,8 +11,9 @@ from steelyard.console.cells import look_of
 from steelyard.model.ids import parse
 from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.reports.drawing.stacked import borders, clip, steps
+from steelyard.services.census import Wanted
 from steelyard.services.device_past import device_past
-from steelyard.services.fleet import Wanted, fleet
+from steelyard.services.fleet import fleet
 from steelyard.services.inventory import PARTS
 from tests.support.console_floor import Floor
 from tests.support.house import ADMIN, START
