@@ -134,10 +134,12 @@ def never_reasons(bounds: Bounds, plan: ShapePlan, flavor: str | None = None) ->
 
 
 def _unplaced(role: RoleNeed, cluster: str | None) -> tuple[Reason, ...]:
-    """Why a role has no flavor: pools that are shut, those that don't take it, else there is none."""
-    if role.flavors:  # only none in this cluster
-        return (_no_flavor(role, cluster),)
-    return role.shut or role.barred or (_no_flavor(role, cluster),)
+    """Why a role has no flavor (in a cluster): pools that are shut, those that don't take it, or no other."""
+    for found in (role.shut, role.barred):
+        reasons = tuple(reason for where, reason in found if cluster in (None, where))
+        if reasons:
+            return reasons
+    return (_no_flavor(role, cluster),)
 
 
 def _failing_label(bounds: Bounds, role: RoleNeed, flavor: str) -> Reason:

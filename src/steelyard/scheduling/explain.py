@@ -79,7 +79,7 @@ class Explainer:
         if all(by_flavor.values()):  # one free flavor, and capacity does not block
             reasons += [reason for found in by_flavor.values() for reason in found]
             reasons += _silent(context.snapshot, plan)
-            reasons += plan.lead.shut if by_flavor else ()
+            reasons += [reason for _, reason in plan.lead.shut] if by_flavor else []
             if not by_flavor:
                 reasons += never_reasons(self.capacity.bounds, plan)
         if not reasons:
@@ -304,7 +304,7 @@ def _never_on(
 def shut_now(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:
     """The pools that are closed, where a role has no other that would take it; empty when there is one."""
     plan = prepare(snapshot, frozenset(snapshot.flavors), shape)
-    return bounded(reason for role in plan.roles if not role.flavors for reason in role.shut)
+    return bounded(reason for role in plan.roles if not role.flavors for _, reason in role.shut)
 
 
 def over_refusing_limit(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:

@@ -32,8 +32,8 @@ class RoleNeed:
     need: Need
     flavors: tuple[str, ...]  # usable ones
     silent: tuple[str, ...]  # of clusters that don't answer, or were not observed lately
-    barred: tuple[Reason, ...] = ()  # why pools with such devices don't take it
-    shut: tuple[Reason, ...] = ()  # pools that would take it and let nothing new in now
+    barred: tuple[tuple[str, Reason], ...] = ()  # by cluster, why pools with such devices don't take it
+    shut: tuple[tuple[str, Reason], ...] = ()  # pools that would take it and let nothing new in now
 
 
 @dataclass(slots=True)
@@ -89,23 +89,23 @@ def matching_flavors(flavors: Mapping[str, FlavorView], need: Need) -> list[str]
 
 def admitted_flavors(
     snapshot: Snapshot, shape: Shape, need: Need, shut_too: bool = False
-) -> tuple[list[str], tuple[Reason, ...], tuple[Reason, ...]]:
-    """The flavors whose pools let the request in, why the others don't, and what is only shut for now."""
+) -> tuple[list[str], tuple[tuple[str, Reason], ...], tuple[tuple[str, Reason], ...]]:
+    """The flavors whose pools let the request in; by cluster, why the others don't, and what is only shut."""
     allowed: list[str] = []
-    barred: dict[str, list[Reason]] = {}
-    shut: dict[str, Reason] = {}
+    barred: dict[str, list[tuple[str, Reason]]] = {}
+    shut: dict[str, tuple[str, Reason]] = {}
     for name in matching_flavors(snapshot.flavors, need):
         flavor = snapshot.flavors[name]
         pool = snapshot.pools.get(flavor.pool or "")
         if pool is None:
             allowed.append(name)
         elif found := misfits(pool, snapshot.pools, shape, need.request, flavor):
-            barred[pool.name] = found
+            barred[pool.name] = [(pool.cluster, reason) for reason in found]
         elif pool.shut is not None and not shut_too:
-            shut[pool.name] = shut_reason(pool, flavor.device_class)
+            shut[pool.name] = (pool.cluster, shut_reason(pool, flavor.device_class))
         else:
             allowed.append(name)
-    return allowed, tuple(reason for found in barred.values() for reason in found), tuple(shut.values())
+    return allowed, tuple(entry for found in barred.values() for entry in found), tuple(shut.values())
 
 
 def own_node(tree: QuotaTree, path: Iterable[str]) -> str | None:

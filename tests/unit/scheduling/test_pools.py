@@ -259,3 +259,20 @@ def test_the_classes_of_a_request_beside_its_first_are_not_judged_by_rules_of_th
     assert can_ever_fit(base, POLICY, asked) == ()
     alone = replace(shape("c", request(cpu=1000)), kind="training")
     assert can_ever_fit(base, POLICY, alone)[0].code == ReasonCode.POOL_NOT_ADMITTING
+
+
+def test_a_role_that_fits_only_elsewhere_names_what_stands_in_the_way_where_its_gang_is() -> None:
+    """The gang's other role has its device in one cluster alone; there the pool does not let this one in."""
+    base = snapshot([node(1, gpus=1), node(2, cluster="c2")])
+    flavors = {
+        name: replace(flavor, pool={"c1": "near", "c2": "far"}[flavor.cluster])
+        if flavor.device_class.value == "cpu" else flavor
+        for name, flavor in base.flavors.items()
+    }  # fmt: skip
+    near = PoolView("near", "c1", offers={"framework": ("jax",)})
+    far = PoolView("far", "c2", offers={"framework": ("pytorch",)})
+    base = replace(base, flavors=flavors, pools={"near": near, "far": far})
+    asked = shape("s", ONE, request(cpu=1000, needs=(("framework", "pytorch"),)))
+    assert told(can_ever_fit(base, POLICY, asked)) == [
+        (ReasonCode.LABEL_MISMATCH, "near", "framework", "pytorch", "jax")
+    ]
