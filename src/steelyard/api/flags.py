@@ -16,6 +16,8 @@ from steelyard.services import device_verify, flags
 from steelyard.services.departures import departures
 from steelyard.services.flags import Act
 from steelyard.services.idempotency import Recorded
+from steelyard.services.retire import retire
+from steelyard.services.written import MAX_REASON
 from steelyard.store.unit import Unit
 
 router = APIRouter(prefix="/v1", tags=["flags"])
@@ -29,7 +31,7 @@ class FlagBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
     on: Annotated[str, Field(min_length=1, max_length=300)]
     act: Act
-    reason: Annotated[str | None, Field(max_length=flags.MAX_REASON)] = None
+    reason: Annotated[str | None, Field(max_length=MAX_REASON)] = None
     drain: bool = False
 
 
@@ -49,6 +51,20 @@ def verify(body: VerifyBody, who: PrincipalDep, services: ServicesDep, origin: O
         services.store, who, body.device, body.workload, body.valid_for, origin=origin
     )
     return json_answer(said, 201)
+
+
+class RetireBody(BaseModel):
+    """A missing device that will not come back."""
+
+    model_config = ConfigDict(extra="forbid")
+    device: Annotated[str, Field(min_length=1, max_length=300)]
+    reason: Annotated[str | None, Field(max_length=MAX_REASON)] = None
+
+
+@router.post("/registrations", status_code=201)
+def give_up(body: RetireBody, who: PrincipalDep, services: ServicesDep, origin: OriginDep) -> Response:
+    """Retire a missing device: its capacity ends, as said. Another one of the same UID is a new device."""
+    return json_answer(retire(services.store, who, body.device, body.reason, origin=origin), 201)
 
 
 @router.get("/flags")

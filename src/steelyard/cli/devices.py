@@ -162,6 +162,14 @@ def verify(
     )  # fmt: skip
 
 
+def retire(
+    session: Session, device: Annotated[str, typer.Argument(metavar="DEVICE")], reason: Reason
+) -> None:
+    """A missing device is given up."""
+    found = session.client.retire_device(device, reason)
+    session.emit(found, lambda: session.say("cli.device-retire.done", uid=found["uid"]))
+
+
 def _act(session: Session, on: str, act: str, reason: str, *, drain: bool = False) -> None:
     found = session.client.flag(on, act, reason, drain=drain)
 

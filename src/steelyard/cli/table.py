@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "device maintenance": f"{_CLI}.devices:maintenance",
         "device fence": f"{_CLI}.devices:fence",
         "device verify": f"{_CLI}.devices:verify",
+        "device retire": f"{_CLI}.devices:retire",
         "queues": f"{_CLI}.resources:queues",
         "quotas": f"{_CLI}.resources:quotas",
         "pool list": f"{_CLI}.pools:list_pools",

@@ -25,6 +25,7 @@ from steelyard.model.resources import (
     UnavailableReason,
 )
 from steelyard.services.conditions import MAX_HOLDERS, MAX_SIGNS, condition_row, text_beside
+from steelyard.services.flags import lift_row, row_of
 from steelyard.services.live_records import SOUND, Condition, LiveDevice, LiveNode
 from steelyard.store import tables as t
 from steelyard.store.unit import Unit
@@ -275,7 +276,8 @@ class Devices:
         del context.state.devices[device.id]
         self.by_uid.pop((device.cluster, device.uid), None)
         context.state.nodes[device.node_id].devices.remove(device)
-        context.state.flags.pop(device.id, None)
+        for flag in context.state.flags.pop(device.id, {}).values():
+            lift_row(unit, row_of(flag, device.cluster), "control", "retired", now)
         context.state.touch_node(device.node_id)
 
 

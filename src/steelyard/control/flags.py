@@ -10,7 +10,7 @@ from steelyard.control.inventory import Inventory
 from steelyard.evidence.leaf import Head
 from steelyard.model.health import DeviceFlag
 from steelyard.model.resources import UnavailableReason
-from steelyard.services.flags import Wanted, lift_row, set_row
+from steelyard.services.flags import Wanted, lift_row, row_of, set_row
 from steelyard.services.live_load import live_flag
 from steelyard.services.live_records import LiveFlag
 from steelyard.services.places import Place
@@ -74,12 +74,8 @@ class Flags:
             flag = own.get(DeviceFlag.QUARANTINED)
             if flag is None or flag.attempt_id is None:
                 continue
-            row = {
-                "id": flag.id, "version": flag.version, "kind": flag.kind, "object_id": flag.object_id,
-                "cluster": self._context.state.devices[device_id].cluster, "flag": flag.flag.value,
-                "head_n": flag.head.n, "head_seq": flag.head.seq, "head_hash": flag.head.hash,
-            }  # fmt: skip
-            lift_row(unit, row, who, reason, now)
+            cluster = self._context.state.devices[device_id].cluster
+            lift_row(unit, row_of(flag, cluster), who, reason, now)
             del own[DeviceFlag.QUARANTINED]
             touched.append(device_id)
         self._inventory.flagged(unit, touched, now)

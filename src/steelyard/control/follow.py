@@ -52,6 +52,7 @@ class Follower:
         self.clusters_changed = True
         self._releases: set[int] = set()
         self._flags: set[int] = set()
+        self._retired: set[int] | None = None  # None: not all that were asked for are known
         self._groups: set[int] = set()
         self._pools_moved = False
         self._declared_moved = False
@@ -74,6 +75,11 @@ class Follower:
     def take_declared(self) -> bool:
         """Whether anything was declared since this was asked."""
         found, self._declared_moved = self._declared_moved, False
+        return found
+
+    def take_retired(self) -> set[int] | None:
+        """Registrations by which others gave up a device since this was asked last; None: look at all."""
+        found, self._retired = self._retired, set()
         return found
 
     def take_releases(self) -> set[int]:
@@ -123,6 +129,8 @@ class Follower:
                     self._pools_moved = True
                 elif kind == "flag":
                     self._flags.add(parse("flag", object_id))
+                elif kind == "registration" and self._retired is not None:
+                    self._retired.add(parse("registration", object_id))
                 declared = declared or kind in DECLARED
             if len(found) < BATCH:
                 break

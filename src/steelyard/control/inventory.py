@@ -25,6 +25,7 @@ from steelyard.control.membership import Membership
 from steelyard.control.registrations import Registrations
 from steelyard.evidence.leaf import Head, LeafDraft
 from steelyard.model.availability import DIVIDED, OFFERED, closed_state
+from steelyard.model.health import Health
 from steelyard.model.ids import render
 from steelyard.model.resources import Availability, FoundDevice, FoundNode, Provenance, UnavailableReason
 from steelyard.services.ground import FOLLOWED_VERSION
@@ -57,6 +58,7 @@ class Inventory:
         self._last: dict[tuple[str, str], FoundNode] = {}
         self._again: set[tuple[str, str]] = set()  # looked at again, though nothing may have changed there
         self._failing: list[LiveDevice] = []  # held, and found bad in this pass
+        self._given_up: dict[int, Json] = {}  # missing devices that operators gave up, by id
 
     def pools_changed(self, version: int) -> None:
         """Something was declared, up to `version`: every device is looked at again."""
@@ -136,6 +138,25 @@ class Inventory:
             self._failing = []  # nothing turned bad by a flag
             self._bump(unit)
             self._context.changed = True
+
+    def retired(self, ids: Iterable[int] | None) -> None:
+        """Operators gave up these missing devices (by their registration); what is held is waited for."""
+        with self._context.store.read() as view:
+            self._given_up.update(
+                (row["device_id"], row) for row in repository.given_up(view, ids)
+            )
+        unit, now = self._context.unit(), self._context.now()
+        for device_id, row in list(self._given_up.items()):
+            device = self._context.state.devices.get(device_id)
+            if device is not None and (device.held or device.quarantined or device.has_children):
+                continue
+            del self._given_up[device_id]
+            if device is not None and device.condition.health is Health.MISSING:
+                node, changes = self._context.state.nodes[device.node_id], Changes()
+                self.devices.retire(unit, device, now)
+                changes.said.append({"uid": device.uid, "outcome": "retired", "reason": row["reason"]})
+                self._write(unit, node, changes, now)
+        self._commit(unit, now)
 
     def _bump(self, unit: Unit) -> None:
         unit.upsert(t.counter, ("name",), add=("value",), name="inventory_version", value=1)

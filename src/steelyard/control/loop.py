@@ -199,6 +199,8 @@ class ControlLoop:
         if asked := desk.follower.take_releases():
             desk.releaser.quarantine.asked(asked)
         desk.flags.follow(desk.follower.take_flags())
+        if (given_up := desk.follower.take_retired()) is None or given_up:
+            desk.inventory.retired(given_up)
         desk.drifting.follow(desk.follower.take_declared(), desk.follower.take_pools())
         self._engines(desk)
         if self._inline:

@@ -15,11 +15,14 @@ from typing import Any
 from steelyard.evidence.leaf import Head, LeafDraft, Origin
 from steelyard.identity.actor import actor_of
 from steelyard.identity.authorise import authorise
-from steelyard.model.errors import ConflictError, InvalidError
+from steelyard.model.errors import ConflictError
 from steelyard.model.health import DeviceFlag
 from steelyard.model.ids import render
 from steelyard.model.organisation import Principal, Verb
+from steelyard.services.live_records import LiveFlag
 from steelyard.services.places import Place, place_named
+from steelyard.services.written import MAX_REASON as LONGEST_REASON
+from steelyard.services.written import check_reason
 from steelyard.store import flags as repository
 from steelyard.store import tables as t
 from steelyard.store.database import View
@@ -33,7 +36,7 @@ from steelyard.store.workloads import account_names
 Json = dict[str, Any]
 OnUnit = Callable[[Unit, str], None]
 NOUN = "device"
-MAX_REASON = 500
+MAX_REASON = LONGEST_REASON
 MAX_TRIES = 5
 
 
@@ -84,11 +87,11 @@ def act(
     """Set or lift a flag on a node or device; what stands on it then. `drain`: maintenance that asks what
     runs there to leave.
 
-    Raises ForbiddenError, NotFoundError, InvalidError `flag-reason-missing`, `place-ambiguous`, ConflictError
-    `not-flagged`, `flag-of-release`, `flag-on-node`.
+    Raises ForbiddenError, NotFoundError, InvalidError `reason-missing`, `reason-invalid`, `place-ambiguous`,
+    ConflictError `not-flagged`, `flag-of-release`, `flag-on-node`.
     """
     authorise(principal, Verb.MANAGE, NOUN)
-    said = _reason(what, reason)
+    said = check_reason(reason)
     for _ in range(MAX_TRIES):
         with store.read() as view:
             place = place_named(view, name)
@@ -134,15 +137,6 @@ def standing(store: Store, principal: Principal) -> list[Json]:
         place = {"name": name, "node": node, "cluster": row["cluster"]}
         flag.update(place, place_id=render(row["kind"], row["object_id"]))
     return shown
-
-
-def _reason(what: Act, reason: str | None) -> str:
-    said = (reason or "").strip()
-    if not said:
-        raise InvalidError("flag-reason-missing", asked=what.value)
-    if len(said) > MAX_REASON or not said.isprintable():
-        raise InvalidError("flag-reason-invalid", most=MAX_REASON)
-    return said
 
 
 def _set(
@@ -192,6 +186,15 @@ def set_row(
     )
     unit.leaf(draft, carrier, keep=keep)
     return carrier
+
+
+def row_of(flag: LiveFlag, cluster: str) -> Record:
+    """A live flag in the form of its row, as far as its end needs it."""
+    return {
+        "id": flag.id, "version": flag.version, "kind": flag.kind, "object_id": flag.object_id,
+        "cluster": cluster, "flag": flag.flag.value, "head_n": flag.head.n, "head_seq": flag.head.seq,
+        "head_hash": flag.head.hash,
+    }  # fmt: skip
 
 
 def lift_row(

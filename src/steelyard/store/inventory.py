@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, select
@@ -228,6 +228,19 @@ def registrations(
         query = query.where(r.id < before)
     if limit is not None:
         query = query.limit(limit)
+    return [record(row) for row in connection.execute(query)]
+
+
+def given_up(connection: Connection, ids: Iterable[int] | None) -> list[Record]:
+    """Devices that operators gave up and that are not retired yet; by these registrations, or all (None)."""
+    r = t.registration.c
+    query = (
+        select(r.device_id, r.reason, r.set_by)
+        .join(t.device, _d.id == r.device_id)
+        .where(r.outcome == "retired", r.source == "operator", _d.retired_at.is_(None))
+    )
+    if ids is not None:
+        query = query.where(r.id.in_(sorted(ids)))
     return [record(row) for row in connection.execute(query)]
 
 

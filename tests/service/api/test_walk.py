@@ -32,6 +32,7 @@ NO_RECORD = "vr_0000000000000"
 #: What nobody may see who is bound nowhere, and what is not there.
 SHARED = [404, 404, 404, 404, 404, 403]
 CORDON = {"on": "nowhere", "act": "cordon", "reason": "x"}
+RETIRES = {"device": "nowhere", "reason": "x"}
 VERIFIES = {"device": "nowhere", "workload": NO_WORKLOAD}
 JOB = {
     "kind": "Workload",
@@ -109,6 +110,7 @@ TABLE: list[Row] = [
     ("GET /v1/registrations", "/v1/registrations", None, BOUND),
     ("GET /v1/flags", "/v1/flags", None, BOUND),
     ("POST /v1/flags", "/v1/flags", CORDON, [404, 403, 403, 403, 403, 403]),
+    ("POST /v1/registrations", "/v1/registrations", RETIRES, [404, 403, 403, 403, 403, 403]),
     ("POST /v1/verifications", "/v1/verifications", VERIFIES, [404, 403, 403, 403, 403, 403]),
     ("GET /v1/departures", "/v1/departures?on=nowhere", None, [404, 403, 403, 403, 403, 403]),
     (

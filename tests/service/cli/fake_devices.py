@@ -47,6 +47,7 @@ ANSWERS: dict[str, Any] = {
     "POST /v1/verifications": {
         "verification": "vr_2", "kind": "training", "family": "nvidia", "model": "A100", "expires_at": T0,
     },
+    "POST /v1/registrations": {**PLACE, "kind": "device", "uid": "n-0/gpu-0", "outcome": "retired"},
     "GET /v1/registrations": {"items": [FOUND], "next": None},
 }
 #: Command line → (a piece of the English page, a piece of the Chinese page).
@@ -63,5 +64,6 @@ PAGES: dict[str, tuple[str, str]] = {
     "device drain sim/n-0 --dry-run": ("after a replacement is ready", "待替代副本就绪后"),
     "device maintenance sim/n-0 --reason firmware --drain": ("ann", "已封锁"),
     "device verify dv_1 --workload wl_2": ("vr_2: training on nvidia A100", "vr_2：nvidia A100"),
+    "device retire dv_2 --reason sold": ("n-0/gpu-0 is retired", "n-0/gpu-0 已退役"),
     "device fence sim/n-0 --reason smoke": ("cordoned", "已封锁"),
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.model.errors import InvalidError, SteelyardError
+from steelyard.model.errors import ConflictError, InvalidError, SteelyardError
 from steelyard.model.health import DeviceHolder, Health
 from steelyard.model.resources import Fact, FoundNode, Provenance, RegistrationOutcome
 from steelyard.services.flags import Act, act
@@ -19,6 +19,7 @@ from steelyard.services.inventory import nodes_page, summary_page
 from steelyard.services.inventory_diff import difference
 from steelyard.services.inventory_past import nodes_at, summary_at
 from steelyard.services.registrations import list_registrations
+from steelyard.services.retire import retire
 from steelyard.store.database import sqlite_url
 from tests.service.control.test_conditions import parts
 from tests.support.house import ADMIN, House
@@ -176,3 +177,30 @@ def test_what_became_of_every_device_is_listed_with_how_it_was_found(house: Hous
     assert len({row["id"] for row in every}) == len(every) == 1 + 8 + 6
     only, _ = list_registrations(house.store, ADMIN, outcome=RegistrationOutcome.DUPLICATE)
     assert [row["uid"] for row in only] == [UIDS[0]]
+
+
+def test_a_missing_device_that_is_given_up_is_counted_no_more_and_keeps_its_past(house: House) -> None:
+    uid = "n-0/gpu-1"
+    with pytest.raises(ConflictError) as caught:
+        retire(house.store, ADMIN, f"sim/{uid}", "sold")
+    assert caught.value.code == "device-not-missing"
+    act(house.store, ADMIN, Act.CORDON, f"sim/{uid}", "will be taken out")
+    shown(house).devices[uid] = gone
+    look(house)
+    before = house.store.now()
+    retire(house.store, ADMIN, f"sim/{uid}", "sold")
+    house.tick(2)
+    (gpus,) = [c for c in live(house)[1] if (c["class"], c["cluster"]) == ("gpu", "sim")]
+    assert (gpus["capacity"], gpus["free"]) == (7000, 7000)
+    (then,) = [c for c in summary_at(house.store, ADMIN, before)["classes"] if c["class"] == "gpu"]
+    assert (then["capacity"], then["unavailable"]) == (8000, 1000)
+    rows, _ = list_registrations(house.store, ADMIN, outcome=RegistrationOutcome.RETIRED)
+    assert [(r["uid"], r["reason"], r["by"]) for r in rows] == [(uid, "sold", ADMIN.id)]
+    changes = difference(house.store, ADMIN, before)["changes"]
+    told = {(c["name"], c["what"]): (c["after"], c["by"], c["why"]) for c in changes}
+    assert told[uid, "registration"] == ("retired", ADMIN.id, "sold")
+    assert told[uid, "flag"] == (None, ADMIN.id, "sold")
+    shown(house).devices.clear()
+    look(house)
+    (gpus,) = [c for c in live(house)[1] if (c["class"], c["cluster"]) == ("gpu", "sim")]
+    assert (gpus["capacity"], gpus["free"]) == (8000, 8000)

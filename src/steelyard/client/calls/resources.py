@@ -43,6 +43,11 @@ def verify_device(device: str, workload: str, valid_for: str | None) -> Call[Jso
     return post("/v1/verifications", body, repeatable=False)
 
 
+def retire_device(device: str, reason: str) -> Call[Json]:
+    """A missing device is given up."""
+    return post("/v1/registrations", {"device": device, "reason": reason}, repeatable=False)
+
+
 def departures(on: str, at_once: bool) -> Call[Json]:
     """Who would leave."""
     return get("/v1/departures", {"on": on, "at_once": at_once})

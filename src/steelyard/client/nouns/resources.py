@@ -38,6 +38,10 @@ class Resources(Requests):
         """Records that a workload that ran on the device and ended well verifies its model."""
         return self._ask(resources.verify_device(device, workload, valid_for))
 
+    def retire_device(self, device: str, reason: str) -> Json:
+        """Gives up a device that is missing for good."""
+        return self._ask(resources.retire_device(device, reason))
+
     def departures(self, on: str, *, at_once: bool = False) -> Json:
         """Who would leave if a node or device were drained now; changes nothing."""
         return self._ask(resources.departures(on, at_once))
