@@ -302,9 +302,18 @@ def _never_on(
 
 
 def shut_now(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:
-    """The pools that are closed, where a role has no other that would take it; empty when there is one."""
+    """The pools that are closed, where the gang has no other place that would take it; else empty."""
+    if all(pool.shut is None for pool in snapshot.pools.values()):
+        return ()
     plan = prepare(snapshot, frozenset(snapshot.flavors), shape)
-    return bounded(reason for role in plan.roles if not role.flavors for _, reason in role.shut)
+    bounds = Bounds(snapshot.nodes, snapshot.flavors)
+    names: tuple[str | None, ...] = plan.lead.flavors if plan.roles else ()
+    found = [never_reasons(bounds, plan, name) for name in names or (None,)]
+    if not all(found):
+        return ()
+    return bounded(
+        reason for reasons in found for reason in reasons if reason.code == ReasonCode.POOL_CLOSED
+    )
 
 
 def over_refusing_limit(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:

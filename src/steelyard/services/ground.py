@@ -80,6 +80,7 @@ class Ground:
     behind: bool = False
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     never: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
+    shut: dict[str, tuple[Reason, ...]] = field(default_factory=dict)  # of those that may only not start now
 
     def judge(self, shape: Shape) -> tuple[Reason, ...]:
         """Why a shape is refused at submit; empty when it is let in."""
@@ -91,10 +92,19 @@ class Ground:
         if known and self._may_change(shape):
             passing = _OF_CAPACITY | _OF_POOLS if self._may_be_taken(shape) else _OF_CAPACITY
             known = tuple(reason for reason in known if reason.code not in passing)
-        known = known or shut_now(self.snapshot, shape)
+        known = known or self._shut(shape)
         if known or not self.refuses:
             return known
         return over_refusing_limit(self.snapshot, shape)
+
+    def _shut(self, shape: Shape) -> tuple[Reason, ...]:
+        """The pools that are closed, where there is no other for the shape."""
+        known = self.shut.get(shape.key)
+        if known is None:
+            known = shut_now(self.snapshot, shape)
+            if len(self.shut) < MAX_SHAPES:
+                self.shut[shape.key] = known
+        return known
 
     def _may_change(self, shape: Shape) -> bool:
         """Whether devices that could take the shape may turn up in a moment."""
@@ -181,6 +191,7 @@ class Grounds:
         policy = load_policy(view)
         same = before is not None and _same(before, snapshot, policy)
         never = before.never if same and before is not None else {}
+        shut = before.shut if same and before is not None else {}
         refuses = before.refuses if same and before is not None else _refuses(snapshot.trees)
         found = {node.cluster for node in snapshot.nodes.values()}
         unseen = frozenset(row["name"] for row in list_clusters(view)) - found
@@ -188,7 +199,7 @@ class Grounds:
         behind = versions.get(FOLLOWED_VERSION, 0) not in (0, versions.get(DECLARED_VERSION, 0))
         return Ground(
             now, load_history(view), routes(view), policy, snapshot, refuses, unseen, behind,
-            load_vocabulary(view), never,
+            load_vocabulary(view), never, shut,
         )  # fmt: skip
 
     def _published(self, done: Sequenced) -> None:

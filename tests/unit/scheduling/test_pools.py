@@ -276,3 +276,20 @@ def test_a_role_that_fits_only_elsewhere_names_what_stands_in_the_way_where_its_
     assert told(can_ever_fit(base, POLICY, asked)) == [
         (ReasonCode.LABEL_MISMATCH, "near", "framework", "pytorch", "jax")
     ]
+
+
+@pytest.mark.requirement("C16")
+def test_a_gang_of_which_one_role_has_only_a_closed_pool_is_not_let_in() -> None:
+    base = snapshot([node(1, gpus=1), node(2, cluster="c2")])
+    flavors = {
+        name: replace(flavor, pool={"c1": "near", "c2": "far"}[flavor.cluster])
+        if flavor.device_class.value == "cpu" else flavor
+        for name, flavor in base.flavors.items()
+    }  # fmt: skip
+    asked = shape("s", ONE, request(cpu=1000))
+    pools = {"near": PoolView("near", "c1", shut={"by": "ann"}), "far": PoolView("far", "c2")}
+    shut = replace(base, flavors=flavors, pools=pools)
+    assert [reason.params["pool"] for reason in shut_now(shut, asked)] == ["near"]
+    assert can_ever_fit(shut, POLICY, asked) == ()
+    pools = {"near": PoolView("near", "c1"), "far": PoolView("far", "c2", shut={"by": "ann"})}
+    assert shut_now(replace(base, flavors=flavors, pools=pools), asked) == ()
