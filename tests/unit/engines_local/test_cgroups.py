@@ -132,3 +132,19 @@ def test_a_group_that_is_gone_counts_as_removed(tmp_path: Path) -> None:
     (tmp_path / "b/inner").mkdir(parents=True)
     assert cgroups.remove((f"{tmp_path}/a", f"{tmp_path}/never"))
     assert not cgroups.remove((f"{tmp_path}/b",))
+
+
+def test_a_process_that_could_not_come_back_to_its_group_is_in_none_that_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def busy(path: str, text: str) -> None:
+        asked.append((path, text))
+        raise OSError(16, "it has groups of its own")
+
+    monkeypatch.setattr(cgroups, "_own", lambda: {"v2": "/svc-that-is-split"})
+    monkeypatch.setattr(cgroups, "_write", busy)
+    member = ("/sys/fs/cgroup/svc-that-is-split/ours/mb_1",)
+    assert cgroups.homes(member) is None
+    assert asked == [("/sys/fs/cgroup/svc-that-is-split/cgroup.procs", "0")]

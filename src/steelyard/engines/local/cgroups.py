@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 MIN_MEMORY = 64
@@ -83,14 +84,25 @@ def _own(root: str = "") -> dict[str, str]:
 
 def homes(folders: tuple[str, ...]) -> tuple[str, ...] | None:
     """The groups that this process is in, one for each of a member's: where it goes back to after it joined
-    those. None where that is not known."""
+    those. None where that is not known, or it could not go back."""
     own, found = _own(), []
     for folder in folders:
         controller = folder.removeprefix(_ROOT).partition("/")[0]
         if not folder.startswith(_ROOT) or (controller not in own and "v2" not in own):
             return None
         found.append(_ROOT + controller + own[controller] if controller in own else _ROOT[:-1] + own["v2"])
-    return tuple(found)
+    return tuple(found) if _can_join(tuple(found)) else None
+
+
+@cache
+def _can_join(folders: tuple[str, ...]) -> bool:
+    """Tried once, where it changes nothing: a group with groups of its own takes no process in v2, and some
+    groups are another user's."""
+    try:
+        join(folders)
+    except OSError:
+        return False
+    return True
 
 
 def _detect_v2(own: dict[str, str], name: str, root: str) -> Hierarchy | None:

@@ -18,7 +18,7 @@ import signal
 import termios
 from typing import NamedTuple, NoReturn
 
-from steelyard.engines.local import bubble, cgroups, confine, isolation
+from steelyard.engines.local import bubble, cgroups, confine, isolation, journal
 
 _OPEN = b"g"
 #: The kernel should end the member before its supervisor.
@@ -89,11 +89,21 @@ def spawn_plainly(program: Program, homes: tuple[str, ...]) -> Gated:
     except OSError as failed:
         raise OSError(failed.errno, f"{os.strerror(failed.errno or 0)} ({where})") from failed
     finally:
-        cgroups.join(homes)
+        _go_back(homes)
         _write_score(adjusted)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         os.chdir("/")
     return Gated(pid, -1, -1)
+
+
+def _go_back(homes: tuple[str, ...]) -> None:
+    """A supervisor that stayed in a member's groups would be ended with it, and bring the next one into them:
+    such a one ends here, and whoever sweeps after it ends the program, too."""
+    try:
+        cgroups.join(homes)
+    except OSError as failed:
+        journal.log(f"a supervisor can't go back to its control groups: {failed}")
+        os._exit(1)
 
 
 def find_program(name: str, search: str, folder: str) -> tuple[str | None, str]:
