@@ -15,6 +15,7 @@ from steelyard.console.serve import Page
 from steelyard.console.visit import Visit
 from steelyard.model.errors import ConflictError, InvalidError, NotFoundError
 from steelyard.model.resources import ACCELERATORS
+from steelyard.model.standing import Standing
 from steelyard.services import declared, resource_admissions, verifications
 from steelyard.services.kinds import Kind
 from steelyard.services.resource_admissions import Step
@@ -68,7 +69,7 @@ def _show(visit: Visit, failed: str | None, status: int) -> Response:
     return visit.show(
         "admission.html",
         status,
-        admission=found,
+        admission={**found, "step_standing": _step_standing(visit, found)},
         manage=manage and found["state"] != "admitted",
         retake=manage,
         ready=all(step["done"] for step in found["steps"]),
@@ -77,6 +78,15 @@ def _show(visit: Visit, failed: str | None, status: int) -> Response:
         failed=failed,
         shown=_shown,
     )
+
+
+def _step_standing(visit: Visit, admission: Json) -> str:
+    """How the record of the verifying step stands now: one that has ended leaves it pending."""
+    step = next(each for each in admission["steps"] if each["step"] == Step.VERIFICATION)
+    if not step["done"]:
+        return Standing.PENDING.value
+    record = verifications.show(visit.console.store, visit.principal, step["detail"]["verification"])
+    return str(record["standing"])
 
 
 def _shown(detail: Json) -> list[tuple[str, str]]:

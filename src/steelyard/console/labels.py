@@ -8,7 +8,7 @@ from steelyard.console.serve import Page
 from steelyard.console.visit import Visit
 from steelyard.services import label_history, label_lint
 
-MOST_HISTORY = 200
+MOST_HISTORY, MOST_UNASKED = 200, 20
 
 
 def label_page(visit: Visit) -> Response:
@@ -21,7 +21,8 @@ def label_page(visit: Visit) -> Response:
         found=found,
         lint=label_lint.lint(store, who),
         key=key,
-        vocabulary=past["vocabulary"][:MOST_HISTORY],
+        vocabulary=past["vocabulary"][: MOST_HISTORY if key else MOST_UNASKED],
+        left_off=max(0, len(past["vocabulary"]) - MOST_UNASKED) if key is None else 0,
         nodes=past["nodes"][:MOST_HISTORY] if key is not None else None,
         meaning=lambda entry: entry["meaning"].get(visit.speech.lang) or entry["meaning"].get("en"),
     )

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from steelyard.console.cells import amounts, cells_of, look_of, merged
+from steelyard.console.device import NAMED
 from steelyard.console.inventory import CLASSES, in_order, one_of
 from steelyard.console.serve import Page
 from steelyard.console.speech import zone
@@ -105,6 +106,7 @@ def changes_page(visit: Visit) -> Response:
         found=found,
         of=of,
         kinds=sorted({change["what"] for change in changes}),
+        named=NAMED,
         changes=listed[(page - 1) * CHANGES_A_PAGE : page * CHANGES_A_PAGE],
         count_of=len(listed),
         page=page,
