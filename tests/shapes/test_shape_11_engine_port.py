@@ -21,7 +21,7 @@ from tests.support.simulated import Bench
 CALLS = {
     "capabilities", "inventory", "prepare", "start", "signal", "stop", "update", "observe", "forget",
     "probe_release", "fence", "logs", "artifacts", "read_artifact", "exec", "attach", "sample", "endpoint",
-    "ensure_namespace", "close",
+    "ensure_namespace", "close", "device_steps",
 }  # fmt: skip
 ROOT = Path(engines.__file__).parent
 
