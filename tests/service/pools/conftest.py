@@ -33,7 +33,18 @@ spec:
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
     """With rules for the pool of accelerators."""
-    made = House(sqlite_url(tmp_path), tmp_path)
+    yield from ruled(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """The same for tests that change nothing which another one of them looks at."""
+    yield from ruled(tmp_path_factory.mktemp("shared"))
+
+
+def ruled(folder: Path) -> Iterator[House]:
+    """A house with rules for the pool of accelerators, closed in the end."""
+    made = House(sqlite_url(folder), folder)
     made.apply(RULES)
     made.tick(3)
     yield made

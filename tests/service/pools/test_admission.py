@@ -32,15 +32,15 @@ from tests.support.stores import doc
     ],
 )
 def test_what_does_not_fit_is_refused_with_pool_label_wanted_and_found(
-    house: House, changes: dict[str, Any], code: str, label: str, wanted: str, found: str | None
+    shared: House, changes: dict[str, Any], code: str, label: str, wanted: str, found: str | None
 ) -> None:
-    (reason,) = refusal(house, request_of(**changes))
+    (reason,) = refusal(shared, request_of(**changes))
     expected = {"code": code, "pool": "accelerators", "label": label, "wanted": wanted, "found": found}
     assert reason == expected | ({"per": "node"} if label == "zone" else {})
 
 
-def test_more_than_the_pool_gives_one_request_is_refused(house: House) -> None:
-    (reason,) = refusal(house, request_of(count=5))
+def test_more_than_the_pool_gives_one_request_is_refused(shared: House) -> None:
+    (reason,) = refusal(shared, request_of(count=5))
     assert (reason["code"], reason["per"]) == ("pool-not-admitting", "most")
 
 
@@ -96,13 +96,13 @@ def test_a_pool_is_read_strictly(spec: dict[str, Any]) -> None:
         parse_document(doc("Pool", "p", cluster="here", **spec))
 
 
-def test_a_pool_names_only_projects_teams_and_pools_that_there_are(house: House) -> None:
+def test_a_pool_names_only_projects_teams_and_pools_that_there_are(shared: House) -> None:
     base = yaml.safe_load(RULES)
     for change in ({"admission": {"projects": ["none"]}}, {"admission": {"teams": ["none"]}},
                    {"lending": {"to": ["none"]}}):  # fmt: skip
         with pytest.raises(InvalidError) as caught:
             declared.apply(
-                house.store, ADMIN, [parse_document({**base, "spec": {**base["spec"], **change}})]
+                shared.store, ADMIN, [parse_document({**base, "spec": {**base["spec"], **change}})]
             )
         assert caught.value.code == "reference-missing"
 

@@ -64,10 +64,10 @@ def pool(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_a_key_that_is_not_in_the_vocabulary_is_refused_in_a_document(
-    house: House, changes: dict[str, Any], path: str, key: str
+    shared: House, changes: dict[str, Any], path: str, key: str
 ) -> None:
     with pytest.raises(InvalidError) as caught:
-        declare(house, pool(**changes))
+        declare(shared, pool(**changes))
     assert caught.value.code == "label-unknown"
     assert (caught.value.params["path"], caught.value.params["key"]) == (path, key)
 
