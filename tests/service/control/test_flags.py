@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from steelyard.evidence.leaf import ActorRef
 from steelyard.model.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from steelyard.model.ids import parse
 from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.services.departures import departures
 from steelyard.services.device_page import show_device
@@ -18,6 +20,7 @@ from steelyard.services.flags import Act, act
 from steelyard.store import figures
 from steelyard.store import tables as t
 from steelyard.store.database import sqlite_url
+from steelyard.store.unit import Unit
 from tests.service.control.test_replay import replay_all
 from tests.support.house import ADMIN, House
 
@@ -252,3 +255,27 @@ def test_a_service_moves_without_going_under_its_guarantee(house: House) -> None
     assert least == 2
     house.cancel(service)
     house.run_dry()
+
+
+def test_a_device_that_an_older_version_fenced_gets_its_flag(house: House) -> None:
+    unit = Unit(ActorRef("control", "control"))
+    number = parse("device", device(house, "n-0/gpu-0")["id"])
+    unit.update(t.device, {"id": number}, availability="unavailable.unplanned", reason="fenced")
+    house.store.writer.write(unit)
+    house.loop.desk = None
+    house.tick(3)
+    found = device(house, "n-0/gpu-0")
+    assert (found["reason"], [flag["flag"] for flag in found["flags"]]) == ("fenced", ["quarantined"])
+    flag(house, Act.UNCORDON, "sim/n-0/gpu-0")
+    house.loop.agents["sim"].look_at_inventory()
+    house.tick(2)
+    assert device(house, "n-0/gpu-0")["state"] == "available"
+
+
+def test_the_database_keeps_no_unavailable_device_without_a_reason(house: House) -> None:
+    number = parse("device", device(house, "n-0/gpu-0")["id"])
+    for availability, reason in (("unavailable.unplanned", None), ("available", "cordoned")):
+        unit = Unit(ActorRef("control", "control"))
+        unit.update(t.device, {"id": number}, availability=availability, reason=reason)
+        with pytest.raises(ConflictError):
+            house.store.writer.write(unit)
