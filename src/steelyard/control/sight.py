@@ -19,7 +19,8 @@ from steelyard.store.statements import Row
 from steelyard.store.unit import NO_HEAD, Unit
 
 #: `explain` reads observation times from the store, so they are written while nothing else is, too.
-WRITE_EVERY = 10 * SECOND
+#: So often that what is shown is never ten seconds old.
+WRITE_EVERY = 5 * SECOND
 
 
 class Sight:

@@ -220,6 +220,7 @@ def device_view(device: Record, live: Live, provenance: str | None) -> Json:
     """A device with its live state."""
     parts, condition = live.parts(device), live.condition(device["id"])
     state, reason = state_of(device, parts, live)
+    in_sight = device["cluster"] in live.seen
     return {
         "id": render("device", device["id"]),
         "uid": device["uid"],
@@ -232,6 +233,7 @@ def device_view(device: Record, live: Live, provenance: str | None) -> Json:
         "capacity": device["capacity"],
         **{part: getattr(parts, part) for part in PARTS},
         "state": state,
+        "availability": device["availability"] if in_sight else Availability.UNKNOWN.value,
         "reason": reason,
         "reason_text": device["reason_text"],
         "health": condition.health.value,
