@@ -20,6 +20,7 @@ from steelyard.model.ids import render
 from steelyard.services.bundle_dictionary import DICTIONARY
 from steelyard.services.bundle_folder import Pieces
 from steelyard.services.checks import Books, result_view
+from steelyard.services.conditions import process_view, read_condition, sign_view
 from steelyard.store import audit as repository
 from steelyard.store import usage as usage_rows
 from steelyard.store.database import View
@@ -207,8 +208,14 @@ def inventory_files(view: View, books: Books, window: Window) -> dict[str, Piece
         "inventory/before.json": dump({"at": window[0], "devices": list(before.values())}),
         "inventory/after.json": dump({"at": window[1], "devices": list(after.values())}),
         "inventory/diff.json": dump(_difference(before, after)),
-        "inventory/labels.json": dump({"nodes": list(_labels(view))}),
-        "inventory/reasons.json": dump({"unavailable": list(_reasons(books, window))}),
+        "inventory/labels.json": dump({"nodes": list(_labels(view)), "history": list(_label_history(view))}),
+        "inventory/reasons.json": dump(
+            {
+                "unavailable": list(_reasons(books, window)),
+                "health": list(_conditions(view)),
+                "flags": list(_flags(view)),
+            }
+        ),
         "inventory/provenance.json": dump({"facts": list(_facts(view))}),
     }
 
@@ -266,6 +273,39 @@ def _reasons(books: Books, window: Window) -> Iterable[Json]:
                 "availability": row["availability"],
                 "reason": row["reason"],
             }
+
+
+def _label_history(view: View) -> Iterable[Json]:
+    for row in repository.node_states(view):
+        yield {
+            "node": render("node", int(str(row["node_id"]))),
+            "labels": decode(str(row["labels_json"])),
+            "by": row["set_by"],
+            "valid_from": row["valid_from"],
+            "valid_to": row["valid_to"],
+        }
+
+
+def _conditions(view: View) -> Iterable[Json]:
+    """What sources said of devices that were not simply healthy with nobody on them."""
+    for row in repository.conditions(view):
+        condition = read_condition(row)
+        yield {
+            "device": _device(row.device_id),
+            "health": condition.health.value,
+            "signs": [sign_view(sign) for sign in condition.signs],
+            "processes": [process_view(holder) for holder in condition.holders],
+            "valid_from": row.valid_from,
+            "valid_to": row.valid_to,
+        }
+
+
+def _flags(view: View) -> Iterable[Json]:
+    """Who took what out of service, when and why."""
+    told = ("flag", "drain", "set_by", "reason", "valid_from", "valid_to", "lifted_by", "lift_reason")
+    for row in repository.all_flags(view):
+        kind, number = str(row["kind"]), int(str(row["object_id"]))
+        yield {"on": kind, "id": render(kind, number), **{name: row[name] for name in told}}
 
 
 def _facts(view: View) -> Iterable[Json]:

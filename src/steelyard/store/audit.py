@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Column, Connection, Select, Table, func, select
+from sqlalchemy import Column, Connection, Row, Select, Table, func, select
 
 from steelyard.evidence.leaf import LOG_KIND, Head
 from steelyard.evidence.merkle import Frontier
@@ -226,3 +226,24 @@ def all_nodes(connection: Connection) -> list[dict[str, object]]:
     n = t.node.c
     query = select(n.id, n.cluster, n.name, n.labels_json, n.simulated).order_by(n.id)
     return [dict(row._mapping) for row in connection.execute(query)]
+
+
+def node_states(connection: Connection) -> Iterator[dict[str, object]]:
+    """Every state and label set of every node with its interval."""
+    s = t.node_state.c
+    query = select(t.node_state).order_by(s.node_id, s.version)
+    for row in connection.execution_options(yield_per=2000).execute(query):
+        yield dict(row._mapping)
+
+
+def conditions(connection: Connection) -> Iterator[Row[Any]]:
+    """Every time in which something spoke against a device, or a stranger was on it."""
+    c = t.device_condition.c
+    query = select(t.device_condition).order_by(c.device_id, c.version)
+    yield from connection.execution_options(yield_per=2000).execute(query)
+
+
+def all_flags(connection: Connection) -> Iterator[dict[str, object]]:
+    """Every flag there ever was."""
+    for row in connection.execute(select(t.flag).order_by(t.flag.c.id)):
+        yield dict(row._mapping)

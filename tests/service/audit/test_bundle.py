@@ -25,6 +25,7 @@ from steelyard.model.units import SECOND
 from steelyard.services.audit import checkpoint
 from steelyard.services.bundle_export import export_bundle, read_pieces, spooled_tar
 from steelyard.services.bundle_folder import BundleFolder
+from steelyard.services.flags import Act, act
 from steelyard.services.keys import KEY_FILE, LogSigner, open_log_key, replace_lost_key, rotate_log_key
 from steelyard.services.sessions import create_token
 from steelyard.services.usage import report
@@ -138,6 +139,23 @@ def test_the_inventory_is_told_at_both_ends_with_its_facts(house: House, signer:
     assert {fact["provenance"] for fact in json.loads(files["inventory/provenance.json"])["facts"]} == {
         "simulated"
     }
+
+
+@pytest.mark.requirement("B9", "B7")
+def test_a_bundle_tells_who_took_what_out_of_service_and_the_labels_of_the_time(
+    house: House, signer: LogSigner
+) -> None:
+    act(house.store, ADMIN, Act.CORDON, "sim/n-0", "fan is loud")
+    house.tick(2)
+    files = export_bundle(house.store, ADMIN, signer)
+    reasons = json.loads(files["inventory/reasons.json"])
+    (flag,) = reasons["flags"]
+    assert (flag["on"], flag["flag"], flag["set_by"], flag["reason"]) == (
+        "node", "cordoned", ADMIN.id, "fan is loud",
+    )  # fmt: skip
+    assert {row["reason"] for row in reasons["unavailable"]} == {"cordoned"}
+    history = json.loads(files["inventory/labels.json"])["history"]
+    assert {row["by"] for row in history} == {"sim", "other"}
 
 
 def test_a_bundle_across_a_rotation_verifies_with_the_old_key_alone(
