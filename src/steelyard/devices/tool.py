@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from steelyard.model.health import SignCode
 
@@ -68,12 +69,13 @@ def find_tool(name: str, folders: Sequence[str] = TOOL_FOLDERS) -> Tool:
     for folder in folders:
         path = os.path.realpath(os.path.join(folder, name))
         try:
-            file, where = os.stat(path), os.stat(os.path.dirname(path))
+            file = os.stat(path)
+            folders_above = [os.stat(above) for above in PurePath(path).parents]
         except OSError:
             continue
         if not stat.S_ISREG(file.st_mode) or not file.st_mode & 0o111:
             continue
-        if _is_ours(file, 0o022) and _is_ours(where, 0o002):
+        if _is_ours(file, 0o022) and all(_is_kept(above) for above in folders_above):
             return Tool(name, path)
         refused = refused or f"{path}: others may change it"
     if refused:
@@ -83,6 +85,11 @@ def find_tool(name: str, folders: Sequence[str] = TOOL_FOLDERS) -> Tool:
 
 def _is_ours(one: os.stat_result, writable: int) -> bool:
     return one.st_uid in (0, os.geteuid()) and not one.st_mode & writable
+
+
+def _is_kept(folder: os.stat_result) -> bool:
+    """Whether others can't replace what is in a folder; in one like /tmp they can't."""
+    return bool(folder.st_mode & stat.S_ISVTX) or _is_ours(folder, 0o002)
 
 
 def run_tool(

@@ -73,7 +73,7 @@ class Cards:
         now = self._now()
         with self._lock:
             self._update(seen, now)
-            if again:
+            if again and owners is not None:  # where nobody can tell, it is as it was
                 self._strangers = self._holders(seen.scan, owners)
             provenance = Provenance.SIMULATED if self._settings.simulated else Provenance.DETECTED
             return devices_of(
@@ -125,10 +125,8 @@ class Cards:
                 write_json(self._path, wanted)
                 self._written = wanted
 
-    def _holders(self, scan: Scan, owners: Owners | None) -> dict[str, tuple[DeviceHolder, ...] | None]:
+    def _holders(self, scan: Scan, owners: Owners) -> dict[str, tuple[DeviceHolder, ...] | None]:
         """Strangers on each card. None where nobody tells: neither its tool nor a device file of its own."""
-        if owners is None or not self._roster.known:
-            return {}
         paths = {one.uid: self._paths(one, scan) for one in self._roster.known.values()}
         wanted = {path for some in paths.values() for path in some}
         services = frozenset().union(*(probe.services for probe in load_probes().values()))
