@@ -48,6 +48,7 @@ def inventory_page(visit: Visit) -> Response:
         map_of=lambda node: cells_of(visit, node["devices"]),
         amounts_of=lambda node: amounts(node["devices"]),
         held_on=_held_on,
+        tabled=bool(wanted.why or wanted.health or wanted.requestable is False or visit.asked("table")),
         offer="" if wanted.requestable is None else OFFERS[wanted.requestable],
     )
 

@@ -109,6 +109,10 @@
   // On a narrow screen the menu scrolls to where one is.
   const here = document.querySelector(".menu [aria-current]");
   if (here) here.scrollIntoView({ block: "nearest", inline: "center" });
+  for (const tab of document.querySelectorAll(".tabs > [aria-current]")) {
+    const tabs = tab.parentElement;
+    tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft - (tabs.clientWidth - tab.offsetWidth) / 2;
+  }
 
   // --- niceties ----------------------------------------------------------------------------------------
   document.addEventListener("click", (event) => {
