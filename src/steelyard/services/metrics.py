@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections import Counter as Counted
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -23,9 +24,10 @@ from steelyard import __version__
 from steelyard.identity.authorise import authorise
 from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Principal, Verb
+from steelyard.model.pools import ClosingCause
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import SECOND
-from steelyard.store import figures
+from steelyard.store import closings, figures
 from steelyard.store.database import View
 from steelyard.store.installation import LeaseRow, read_lease
 from steelyard.store.inventory import observations
@@ -129,6 +131,7 @@ class _Installation(Collector):
             found.add_metric([device_class.value], kept.get(device_class.value, 0))
         yield found
         yield from _devices(view)
+        yield from _pools(view)
         yield from _clusters(view, now)
         yield _gauge("log_leaves", "Entries of the evidence log.", log_size(view))
         yield from _lease(read_lease(view, LEASE), now)
@@ -181,6 +184,16 @@ def _devices(view: View) -> Iterator[Metric]:
         for row in found:
             gauge.add_metric([row.device_class, row.value], row.devices)
         yield gauge
+
+
+def _pools(view: View) -> Iterator[Metric]:
+    causes = Counted(row["cause"] for row in closings.open_closings(view))
+    shut = Gauge("steelyard_pools_closed", "Pools that let nothing new in, by cause.", labels=["cause"])
+    for cause in ClosingCause:
+        shut.add_metric([cause.value], causes[cause.value])
+    yield shut
+    standing = len(closings.verifications(view, standing=True))
+    yield _gauge("verifications", "Verification records that stand.", standing)
 
 
 def _clusters(view: View, now: int) -> Iterator[Metric]:

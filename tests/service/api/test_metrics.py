@@ -50,6 +50,8 @@ def test_metrics_count_what_is_asked_and_say_what_is_there(house: ApiHouse) -> N
     assert found["steelyard_log_leaves"][""] > 0
     assert found["steelyard_leading"] == {"": 1.0}
     assert found["steelyard_writer_failing"] == {"": 0.0}
+    assert found["steelyard_pools_closed"] == {"cause=drift": 0.0, "cause=operator": 0.0}
+    assert found["steelyard_verifications"] == {"": 0.0}
     assert found["steelyard_build_info"]
 
 
