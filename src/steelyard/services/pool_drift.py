@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from steelyard.model.health import Health
 from steelyard.model.pools import DriftOf
 from steelyard.model.resources import ACCELERATORS, FoundDevice, FoundNode
 from steelyard.scheduling.admission import joined
@@ -16,6 +17,8 @@ from steelyard.services.pool_spec import FlavorSpec, PoolSpec
 
 #: Keys of an environment that an engine detects of a device, too.
 DETECTED = ("driver", "firmware", "cuda", "cann")
+#: What is not known of such a device is not known to differ.
+_UNSEEN = (Health.UNKNOWN, Health.MISSING)
 MEMBER, NO_MEMBER = "member", "not a member"
 
 
@@ -80,7 +83,7 @@ def _device(
     takers = [owner for flavor, owner in taken if takes(flavor, device)]
     if spec in takers:
         yield from _environment(spec, where, device)
-    elif not takers:
+    elif not takers and device.health not in _UNSEEN:
         yield from _model(spec, where, device)
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from steelyard.engines.port import Engine
 from steelyard.model.errors import ConflictError, ForbiddenError, InvalidError
+from steelyard.model.health import Health
 from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.model.pools import DriftOf
 from steelyard.model.resources import DeviceClass, Fact, FoundDevice, FoundNode, Provenance
@@ -274,6 +275,12 @@ def test_a_driver_is_compared_by_its_family_and_only_where_it_is_known(
     facts = {"driver": Fact(detected, Provenance.DETECTED, "nvidia-smi", 0)}
     found = drift_of_node({"p": spec(environment={"driver": declared})}, node(facts=facts))
     assert bool(found) is differs
+
+
+@pytest.mark.parametrize("health", [Health.UNKNOWN, Health.MISSING])
+def test_what_is_not_known_of_a_device_is_not_known_to_differ(health: Health) -> None:
+    mine = spec(selector={"labels": {"zone": "a"}})
+    assert drift_of_node({"p": mine}, node({"zone": "a"}, model="unknown", health=health)) == {}
 
 
 def test_a_device_of_another_pool_on_the_same_nodes_is_no_drift() -> None:
