@@ -17,6 +17,7 @@ from steelyard.devices.probes import Probe
 from steelyard.devices.settings import DeviceSettings
 from steelyard.devices.step import Step, StepName
 from steelyard.model.health import SignCode
+from steelyard.model.resources import Provenance
 
 _CDI_FOLDERS = ("etc/cdi", "var/run/cdi")
 _SPEC_MAX = 4 << 20
@@ -46,7 +47,8 @@ def _steps(family: str, seen: Look, probe: Probe, settings: DeviceSettings) -> l
         (StepName.RUNTIME, *_runtime(probe, settings)),
         (StepName.CONTAINER, *_container(probe, settings)),
     ]
-    return [Step(family, name, ok, params) for name, ok, params in made]
+    mark = Provenance.SIMULATED.value if settings.simulated else None
+    return [Step(family, name, ok, {**params, "provenance": mark}) for name, ok, params in made]
 
 
 Outcome = tuple[bool | None, dict[str, str | int | None]]

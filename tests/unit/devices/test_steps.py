@@ -28,7 +28,7 @@ def steps(machine: StandIn, family: str) -> dict[StepName, bool | None]:
         params = {**step.params, "family": "f", "cluster": "c"}
         for lang in ("en", "zh"):
             sentence = text(f"doctor.device-{step.name}-{said}", params, lang)
-            assert sentence.startswith(("f on c", "c 上的 f")), sentence
+            assert sentence.startswith(("f (simulated) on c", "c 上的 f（模拟）")), sentence
             assert "—" not in sentence
     return {step.name: step.ok for step in found if step.family == family}
 
