@@ -62,7 +62,8 @@ def condition_of(found: FoundDevice, before: Condition) -> Condition:
         (h.pid, h.name, h.start_time) for h in before.holders
     ]:
         holders = before.holders
-    return Condition(found.health, signs, holders, occupied, found.reason_text)
+    made = Condition(found.health, signs, holders, occupied, found.reason_text)
+    return SOUND if made == SOUND else made
 
 
 def _key(sign: Sign) -> tuple[object, ...]:

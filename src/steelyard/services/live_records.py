@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from steelyard.engines.port import MemberObservation, ReleaseProbe
@@ -247,10 +248,14 @@ class LiveDevice:
         if self.availability is not Availability.AVAILABLE or self.has_children or self.flavor is None:
             return 0
         rest = self.capacity - self.held - self.quarantined
+        if self.condition is SOUND:
+            return rest
         return rest - min(self.condition.occupied, max(0, rest))  # what is measured may be more than is left
 
-    def withheld(self) -> list[tuple[str, int]]:
+    def withheld(self) -> Sequence[tuple[str, int]]:
         """(reason, quantity) of what is not offered of it."""
+        if self.reason is None and not self.quarantined and self.condition is SOUND:
+            return ()
         if self.availability is not Availability.AVAILABLE:
             return [(self.reason or "", self.capacity)]
         kept = [(UnavailableReason.RELEASE_UNCONFIRMED.value, self.quarantined)]
