@@ -18,11 +18,14 @@ from steelyard.model.units import MILLISECOND, SECOND, parse_duration, parse_qua
 
 @dataclass(frozen=True, slots=True)
 class HogRules:
-    """From which share on, and for how many looks in a row, a process that is not ours is told."""
+    """From which share on, and for how many looks in a row, a process that is not ours is told.
+
+    Twenty looks are five minutes: what comes and goes, as a build does, takes nothing off the offer.
+    """
 
     cpu: int = 500  # milli-cores
     memory: int = 50  # thousandths of the machine's memory
-    looks: int = 3
+    looks: int = 20  # 0: nobody is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ def _hogs(said: Mapping[str, Any], plain: HogRules) -> HogRules:
     return HogRules(
         cpu=parse_quantity("cpu", said["cpu"]) if "cpu" in said else plain.cpu,
         memory=said.get("memoryPercent", plain.memory // 10) * 10,
-        looks=said.get("looks", plain.looks),
+        looks=0 if said.get("ignore") else said.get("looks", plain.looks),
     )
 
 
@@ -100,7 +103,8 @@ def to_spec(settings: DeviceSettings) -> dict[str, Any]:
     hogs = {
         "cpu": None if settings.hogs.cpu == plain.hogs.cpu else f"{settings.hogs.cpu}m",
         "memoryPercent": _other(settings.hogs.memory // 10, plain.hogs.memory // 10),
-        "looks": _other(settings.hogs.looks, plain.hogs.looks),
+        "looks": _other(settings.hogs.looks, plain.hogs.looks) or None,
+        "ignore": True if settings.hogs.looks == 0 else None,
     }
     spec: dict[str, Any] = {
         "tools": None if settings.tools == plain.tools else list(settings.tools),

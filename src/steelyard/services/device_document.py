@@ -69,5 +69,7 @@ def _hogs(reader: DocumentReader) -> dict[str, object]:
     cpu = reader.optional_amount("cpu", "cpu")
     if cpu:
         said["cpu"] = write_amount("cpu", cpu)
+    if reader.flag("ignore"):
+        said["ignore"] = True
     reader.finish()
     return said

@@ -74,7 +74,9 @@ def test_what_can_not_be_meant_is_refused_with_its_path(said: dict[str, Any], pa
             "health": st.fixed_dictionaries(
                 {}, optional={"warm": st.integers(1, 100), "confirmSamples": st.integers(1, 20)}
             ),
-            "hogs": st.fixed_dictionaries({}, optional={"memoryPercent": st.integers(1, 100)}),
+            "hogs": st.fixed_dictionaries(
+                {}, optional={"memoryPercent": st.integers(1, 100), "ignore": st.booleans()}
+            ),
         },
     )
 )

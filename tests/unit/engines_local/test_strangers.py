@@ -35,15 +35,15 @@ def burned(hogs: Hogs, *seconds_of_cpu: float, **known: object) -> list[list[int
 
 
 def test_a_hog_is_told_after_as_many_looks_as_the_rules_ask_for_with_its_amount() -> None:
-    assert burned(Hogs(HogRules(), 1000), 0, 1, 2, 3) == [[], [], [], [1000]]
+    assert burned(Hogs(HogRules(looks=3), 1000), 0, 1, 2, 3) == [[], [], [], [1000]]
 
 
 def test_one_that_pauses_begins_anew() -> None:
-    assert burned(Hogs(HogRules(), 1000), 0, 1, 2, 2, 3, 4, 5)[-3:] == [[], [], [1000]]
+    assert burned(Hogs(HogRules(looks=3), 1000), 0, 1, 2, 2, 3, 4, 5)[-3:] == [[], [], [1000]]
 
 
 def test_a_little_is_no_hog() -> None:
-    assert burned(Hogs(HogRules(), 1000), 0, 0.4, 0.8, 1.2, 1.6)[-1] == []
+    assert burned(Hogs(HogRules(looks=3), 1000), 0, 0.4, 0.8, 1.2, 1.6)[-1] == []
 
 
 def test_memory_counts_by_its_share_of_the_machine() -> None:

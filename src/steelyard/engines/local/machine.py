@@ -98,7 +98,7 @@ class Machine:
     def _look_for_hogs(self, host: HostFacts, owners: Owners | None) -> None:
         if self._hogs is None:
             self._hogs = Hogs(self._rules, host.memory)
-        if owners is not None:
+        if owners is not None and self._rules.looks:
             self._hogs.look(owners, time.monotonic_ns() // 1000)
 
     def _hogs_on(self, uid: str) -> tuple[DeviceHolder, ...]:
