@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from steelyard.devices.settings import settings_of
 from steelyard.engines.local import procfs
 from steelyard.engines.local.engine import LocalEngine
@@ -62,6 +64,7 @@ def stranger(script: str) -> Iterator[int]:
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.requirement("B18")
 def test_accelerators_stand_beside_cpu_and_memory_with_class_family_and_facts(tmp_path: Path) -> None:
     with stand_in(gpus=2, npus=1) as machine, engine_on(machine, tmp_path) as engine:
         found = look(engine)
@@ -120,6 +123,7 @@ def test_a_member_sees_the_cards_it_was_given_by_the_names_of_their_runtimes(tmp
         assert engine.logs("mb_2", 0, 1000).data.decode().split() == []
 
 
+@pytest.mark.requirement("B24")
 def test_a_strangers_process_is_told_on_its_card_and_a_members_own_is_not(tmp_path: Path) -> None:
     with stand_in(gpus=2) as machine, engine_on(machine, tmp_path) as engine, stranger(SLEEP) as pid:
         first, second = (one.uuid for one in machine.gpus)

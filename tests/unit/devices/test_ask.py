@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from steelyard.devices.ask import Answer, Asker, merged
 from steelyard.devices.probes import load_probes
 from steelyard.devices.reading import Reading, incomplete
 from steelyard.devices.settings import DeviceSettings
+from steelyard.devices.tool import Outcome
 from steelyard.model.health import DeviceHolder, SignCode
 from steelyard.model.units import SECOND
 from tests.support.device_samples import SAMPLES
@@ -172,3 +174,16 @@ def test_the_chips_of_ascend_cards_get_their_logic_ids_by_card_and_chip(tools: F
     told = [(one.pci, one.in_container) for one in found.readings]
     assert told == [("0000:c1:00.0", 0), ("0000:c2:00.0", 1)]
     assert not found.whole  # the map tells of two more
+
+
+def test_a_tool_that_could_not_be_ended_is_not_started_anew_while_it_lives(tools: Folder) -> None:
+    tools.nvidia(echo(HEADER, row(0)))
+    settings = DeviceSettings(tools=(str(tools.path),), simulated=True, time_limit=60 * SECOND)
+    asker = Asker(load_probes()["nvidia"], settings, threading.Event())
+    with subprocess.Popen(["sleep", "600"]) as stuck:
+        asker._hanging = Outcome("", left=stuck)
+        waiting = asker.ask(lambda: 7)
+        stuck.kill()
+    assert waiting.sign is not None
+    assert (waiting.listed, waiting.sign.code) == (False, SignCode.TOOL_TIMEOUT)
+    assert asker.ask(lambda: 8).listed
