@@ -217,10 +217,6 @@ class Devices:
         state, condition = self._context.state, device.condition
         parent = self.by_uid.get((device.cluster, device.parent_uid or ""))
         flags = state.flags_on(device.id, device.node_id, None if parent is None else parent.id)
-        device.unowned = bool(
-            condition.holders and device.device_class in ACCELERATORS and not device.has_children
-            and not device.held and not device.quarantined
-        )  # fmt: skip
         availability, reason = availability_of(
             condition.health, frozenset(flags), device.unowned, place=device.place,
             divided=device.has_children,

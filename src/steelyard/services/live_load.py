@@ -14,17 +14,12 @@ from typing import Any
 import msgspec
 
 from steelyard.evidence.leaf import Head
+from steelyard.model.availability import OFFERED, closed_state
 from steelyard.model.health import DeviceFlag, OnDeviceFailure
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import STAGE_TIMES, Outcome, Phase
 from steelyard.model.policy import Policy
-from steelyard.model.resources import (
-    ACCELERATORS,
-    Availability,
-    DeviceClass,
-    ShareKind,
-    UnavailableReason,
-)
+from steelyard.model.resources import Availability, DeviceClass, ShareKind
 from steelyard.model.units import parse_duration
 from steelyard.model.workloads import Shape, WorkloadSpec
 from steelyard.scheduling import ClusterView, HoldView, Snapshot
@@ -180,8 +175,6 @@ def load_devices_into(state: LiveState, connection: View) -> None:
     for row in rows.conditions(connection):
         device = state.devices[row.device_id]
         device.condition, device.condition_version = read_condition(row), row.version
-        reason = UnavailableReason.OCCUPIED_UNOWNED
-        device.unowned = device.reason == reason and device.device_class in ACCELERATORS
     _place_devices(state)
 
 
@@ -194,6 +187,10 @@ def _place_devices(state: LiveState) -> None:
         parent = by_uid.get((device.cluster, device.parent_uid or ""))
         flags = state.flags_on(device.id, device.node_id, parent)
         stored = (device.availability, device.reason)
+        node = state.nodes[device.node_id]
+        device.place = closed_state(node.availability, node.reason)[0]
+        if device.place != OFFERED:
+            continue
         device.place = place_of(stored, device.condition, flags, device.unowned, device.has_children)
 
 

@@ -10,7 +10,7 @@ from steelyard.evidence.leaf import Head
 from steelyard.model.availability import OFFERED, State
 from steelyard.model.health import DeviceFlag, DeviceHolder, Health, Sign
 from steelyard.model.lifecycle import Outcome, Phase
-from steelyard.model.resources import Availability, DeviceClass, ShareKind, UnavailableReason
+from steelyard.model.resources import ACCELERATORS, Availability, DeviceClass, ShareKind, UnavailableReason
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
 from steelyard.scheduling import Charge, PendingItem, RunningView
 from steelyard.services.failure_log import Line
@@ -239,7 +239,6 @@ class LiveDevice:
     condition: Condition = SOUND
     condition_version: int = 0  # of its newest row
     place: State = OFFERED  # what its node or its cluster makes of it
-    unowned: bool = False  # somebody is on it whom no workload owns
     text: str | None = None  # free text beside the reason
 
     @property
@@ -251,6 +250,13 @@ class LiveDevice:
         if self.condition is SOUND:
             return rest
         return rest - min(self.condition.occupied, max(0, rest))  # what is measured may be more than is left
+
+    @property
+    def unowned(self) -> bool:
+        """Whether somebody is on it whom no workload owns. Of one that is held in part, or was not proven
+        free, or is divided that is not said; CPU and memory are occupied by amounts."""
+        busy = self.held or self.quarantined or self.has_children
+        return bool(self.condition.holders) and not busy and self.device_class in ACCELERATORS
 
     def withheld(self) -> Sequence[tuple[str, int]]:
         """(reason, quantity) of what is not offered of it."""

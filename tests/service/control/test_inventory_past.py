@@ -18,6 +18,7 @@ from steelyard.services.flags import Act, act
 from steelyard.services.inventory import nodes_page, summary_page
 from steelyard.services.inventory_diff import difference
 from steelyard.services.inventory_past import nodes_at, summary_at
+from steelyard.services.live_load import load_state
 from steelyard.services.registrations import list_registrations
 from steelyard.services.retire import retire
 from steelyard.store.database import sqlite_url
@@ -25,6 +26,7 @@ from tests.service.control.test_conditions import parts
 from tests.support.house import ADMIN, House
 from tests.support.shown import Shown, gone, held_by, ill, look, shown
 
+SAME = ("availability", "reason", "text", "capacity", "has_children", "condition", "unowned", "model")
 UIDS = [f"n-{n}/gpu-{d}" for n in range(2) for d in range(4)]
 
 
@@ -45,6 +47,23 @@ def live(house: House) -> tuple[list[Any], list[Any]]:
     options: dict[str, Any] = {"cluster": None, "device_class": None, "pool": None, "cursor": None}
     nodes, _ = nodes_page(house.store, ADMIN, limit=50, **options)
     return [{**node, "observed_at": None} for node in nodes], summary_page(house.store, ADMIN)["classes"]
+
+
+def check_memory(house: House) -> None:
+    """What the loop keeps of devices is what it would load."""
+    assert house.loop.desk is not None
+    kept = house.loop.desk.context.state
+    with house.store.read() as view:
+        stored = load_state(view)
+    assert stored.devices.keys() == kept.devices.keys()
+    for device in kept.devices.values():
+        fresh = stored.devices[device.id]
+        for name in SAME:
+            assert getattr(fresh, name) == getattr(device, name), (device.uid, name)
+        assert fresh.withheld() == device.withheld()
+    assert {f.id for flags in stored.flags.values() for f in flags.values()} == {
+        f.id for flags in kept.flags.values() for f in flags.values()
+    }
 
 
 class Weather:
@@ -103,6 +122,7 @@ def test_the_inventory_of_a_past_instant_is_what_was_seen_then(house: House, see
     for _ in range(24):
         weather.happen()
         house.tick(weather.random.randrange(4))
+        check_memory(house)
         seen.append((house.store.now(), *live(house)))
         for found in (d for node in seen[-1][1] for d in node["devices"]):
             assert found["state"] in ("available", "held") or found["reason"], found
