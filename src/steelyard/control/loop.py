@@ -25,6 +25,7 @@ from steelyard.control.idle import Idleness
 from steelyard.control.inventory import Inventory
 from steelyard.control.lease import Lease
 from steelyard.control.metering import Causes
+from steelyard.control.notes import forget_booked
 from steelyard.control.reconcile import Reconciler
 from steelyard.control.release import Releaser
 from steelyard.control.retain import Retainer
@@ -239,6 +240,7 @@ class ControlLoop:
         if seen.observation is not None:
             desk.sight.observed(seen.cluster, seen.observation.as_of)
             desk.reconciler.observe(seen.observation)
+            forget_booked(desk.context, seen.observation)
         elif seen.failed is not None:
             desk.sight.lost(seen.cluster)
             desk.reconciler.forget_cluster(seen.cluster)
@@ -256,7 +258,7 @@ class ControlLoop:
         for attempt_id, data in seen.results:
             desk.releaser.left(attempt_id, data)
         for probe in seen.probes:
-            desk.releaser.probed(seen.cluster, probe)
+            desk.releaser.probed(seen.cluster, probe, asked=seen.observation is None)
         for fenced in seen.fences:
             desk.releaser.fenced(seen.cluster, fenced)
 

@@ -37,7 +37,7 @@ def begin_release(context: Context, unit: Unit, attempt: LiveAttempt, now: int, 
     the release is confirmed in the same step."""
     before = attempt.phase
     ended = note_end(unit, attempt, now, started)
-    state = _known_free(context, attempt)
+    state = _known_free(context, attempt, now)
     if state is not None:
         check_transition(before, Phase.RELEASING)
         context.state.change_phase(attempt, Phase.RELEASING)
@@ -49,11 +49,13 @@ def begin_release(context: Context, unit: Unit, attempt: LiveAttempt, now: int, 
     context.after_commit.append(lambda: send_probe(context, attempt))
 
 
-def _known_free(context: Context, attempt: LiveAttempt) -> str | None:
+def _known_free(context: Context, attempt: LiveAttempt, now: int) -> str | None:
     """What a receipt says of an attempt whose probes came with its end; None where more is to be asked."""
     probes = context.probes.get(attempt.attempt_id, {})
     if not attempt.clusters <= probes.keys() or any(probe.free is False for probe in probes.values()):
         return None
+    if any(probe.at < (attempt.times["ended"] or now) for probe in probes.values()):
+        return None  # of a part that ended earlier, or before a stop: it does not speak of this end
     if attempt.spec.evaluation is not None or unread_end(attempt) is not None:
         return None  # a result or a log is read first
     return None if _ledger_differs(context, attempt) else _state_of(probes)
@@ -86,14 +88,17 @@ class Releaser:
         self._context = context
         self.quarantine = Quarantine(context, flags)
 
-    def probed(self, cluster: str, probe: ReleaseProbe) -> None:
-        """Take in what the live probe of a cluster found."""
+    def probed(self, cluster: str, probe: ReleaseProbe, *, asked: bool = True) -> None:
+        """Take in what the live probe of a cluster found. `asked`: else it came with an observation, and what
+        is to be read before it may still be on its way."""
         try:
             attempt_id = parse("attempt", probe.attempt_id)
         except InvalidError:
             return
-        if attempt_id in self._context.state.attempts:
-            self._context.probes.setdefault(attempt_id, {})[cluster] = probe
+        attempt = self._context.state.attempts.get(attempt_id)
+        if attempt is not None:
+            if asked or attempt.phase is not Phase.RELEASING:
+                self._context.probes.setdefault(attempt_id, {})[cluster] = probe
         else:
             self.quarantine.probed(cluster, attempt_id, probe)
 

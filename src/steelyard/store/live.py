@@ -56,6 +56,9 @@ def _sliced_until() -> ScalarSelect[Any]:
 
 # Asked in every pass of the control loop, or at every submit: to build them takes longer than to run them.
 _BY_ID = _attempts().where(t.workload.c.id.in_(bindparam("ids", expanding=True)))
+_FINISHED = select(t.attempt.c.id).where(
+    t.attempt.c.id.in_(bindparam("ids", expanding=True)), t.attempt.c.phase == "finished"
+)
 _COUNTERS = select(t.counter.c.name, t.counter.c.value)
 _USAGE = select(t.quota_usage).where(t.quota_usage.c.used != 0)
 
@@ -77,6 +80,16 @@ def workloads_by_id(connection: Connection, ids: Iterable[int]) -> list[LiveRow]
     for start in range(0, len(wanted), _CHUNK):
         chunk = wanted[start : start + _CHUNK]
         found += connection.execute(_BY_ID, {"ids": chunk}).all()
+    return found
+
+
+def finished_attempts(connection: Connection, ids: Iterable[int]) -> list[int]:
+    """Those among these attempts that are over."""
+    wanted = sorted(ids)
+    found: list[int] = []
+    for start in range(0, len(wanted), _CHUNK):
+        chunk = {"ids": wanted[start : start + _CHUNK]}
+        found += [row.id for row in connection.execute(_FINISHED, chunk)]
     return found
 
 
