@@ -33,7 +33,8 @@ _NOON = 12
 
 def past_page(visit: Visit) -> Response:
     """The inventory as it was; without an instant the form alone, which offers yesterday's noon."""
-    given = visit.asked("at", 32) or typed(_noon_of_yesterday(visit), visit.speech.zone)
+    noon = typed(_noon_of_yesterday(visit), visit.speech.zone)
+    given = visit.asked("at", 32) or noon
     wanted = Wanted(
         visit.asked("cluster", 63) or None, one_of(visit.asked("class"), CLASSES),
         visit.asked("pool", 63) or None,
@@ -52,7 +53,7 @@ def past_page(visit: Visit) -> Response:
         "past.html",
         422 if failed else 200,
         at=at,
-        given=given if failed is None else "",
+        given=given if failed is None else noon,
         failed=failed,
         wanted=wanted,
         found=found,
