@@ -9,7 +9,7 @@ import re
 import pytest
 
 from steelyard.console.usage import _plain
-from steelyard.console.usage_window import _instant, _start, shift_of
+from steelyard.console.usage_window import _start, instant, shift_of
 from steelyard.model.errors import InvalidError
 from steelyard.model.units import HOUR
 from tests.support.console_floor import Floor
@@ -110,11 +110,11 @@ def test_a_window_begins_where_the_readers_own_day_begins(span: str, zone: str, 
 
 
 def test_an_instant_is_read_on_the_readers_clock() -> None:
-    assert _instant("2027-01-15T20:00", "Asia/Shanghai") == NOON == _instant("2027-01-15T12:00", "UTC")
-    assert _instant("", "UTC") is None
+    assert instant("2027-01-15T20:00", "Asia/Shanghai") == NOON == instant("2027-01-15T12:00", "UTC")
+    assert instant("", "UTC") is None
     for text in ("x", "2027-13-01", "1200-01-01T00:00"):
         with pytest.raises(InvalidError, match="instant-invalid"):
-            _instant(text, "UTC")
+            instant(text, "UTC")
 
 
 def test_a_zone_is_ahead_of_utc_by_what_its_clock_shows() -> None:
