@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 from steelyard.engines.local import procfs
 
@@ -62,3 +66,60 @@ def test_marks_and_handlers_of_another_process_are_seen() -> None:
         child.stdin.close()
     assert procfs.environment(child.pid) == {}
     assert not procfs.catches(child.pid, signal.SIGUSR1)
+
+
+def idle() -> int:
+    """A child that waits to be ended."""
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+        os._exit(0)
+    return pid
+
+
+def end(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def test_what_is_known_of_older_processes_is_what_a_plain_look_finds() -> None:
+    """Whoever comes and goes between the looks, and however old those are that are read again."""
+    chance, known, mine = random.Random(7), procfs.Known(), [idle() for _ in range(20)]
+    try:
+        for _ in range(30):
+            for _ in range(chance.randrange(6)):
+                end(mine.pop(chance.randrange(len(mine))))
+            mine += [idle() for _ in range(chance.randrange(6))]
+            starts = sorted(procfs.start_time(pid) or 0 for pid in mine)
+            since = chance.choice([None, 0, starts[0], starts[len(starts) // 2], 1 << 62])
+            found = {one.pid: one for one in known.processes(since)}
+            plain = {one.pid: one for one in procfs.processes()}
+            assert {pid for pid in mine if pid in found} == set(mine)
+            for pid in found.keys() & plain.keys():  # other programs of the machine come and go, too
+                if found[pid].start != plain[pid].start:
+                    assert plain[pid].start >= plain[os.getpid()].start
+            assert all(found[pid].start == plain[pid].start and found[pid].alive for pid in mine)
+            children = {one.pid for one in found.values() if one.parent == os.getpid() and one.alive}
+            assert set(mine) <= children
+    finally:
+        for pid in mine:
+            end(pid)
+
+
+def test_a_number_that_is_given_out_again_is_another_process() -> None:
+    known, first = procfs.Known(), idle()
+    before = {one.pid: one for one in known.processes(1 << 62)}[first]
+    end(first)
+    time.sleep(0.03)  # a start is told in hundredths of a second
+    try:
+        Path("/proc/sys/kernel/ns_last_pid").write_text(str(first - 1))
+    except OSError:
+        pytest.skip("numbers of processes can't be chosen here")
+    second = idle()
+    try:
+        if second != first:
+            pytest.skip("somebody else was given the number")
+        after = {one.pid: one for one in known.processes(1 << 62)}[second]
+        assert after.start > before.start
+    finally:
+        end(second)

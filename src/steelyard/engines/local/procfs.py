@@ -107,7 +107,8 @@ class Known:
     def processes(self, since: int | None) -> list[Process]:
         """Every process there is now. One that started before `since` (clock ticks) is as it was when first
         seen but for its number and start; None: each is read anew."""
-        before, self._read = self._read, {}
+        before = self._read
+        now: dict[tuple[int, int], Process] = {}
         with os.scandir("/proc") as entries:
             there = [(int(entry.name), entry.inode()) for entry in entries if entry.name.isdigit()]
         for key in there:
@@ -115,8 +116,9 @@ class Known:
             if process is None or since is None or process.start >= since:
                 process = read_process(key[0])
             if process is not None:
-                self._read[key] = process
-        return list(self._read.values())
+                now[key] = process
+        self._read = now  # at once: another thread may look at the same time
+        return list(now.values())
 
 
 def descendants(root: int, everyone: Iterable[Process]) -> list[Process]:

@@ -182,10 +182,18 @@ def _answered_for(process: procfs.Process, census: Census) -> bool:
     for _ in range(_MOST_ANCESTORS):
         if parent is None or parent.pid == 1:
             return False
-        if census.is_marked(parent.pid) or (parent.name == _SHIM and census.user(parent.pid) == _ME):
+        if census.is_marked(parent.pid) or (_is_shim(parent) and census.user(parent.pid) == _ME):
             return True
         parent = census.by_pid.get(parent.parent)
     return False
+
+
+def _is_shim(process: procfs.Process) -> bool:
+    """It names itself right after its fork, and may be known from before."""
+    if process.name == _SHIM:
+        return True
+    now = procfs.read_process(process.pid)
+    return now is not None and now.start == process.start and now.name == _SHIM
 
 
 def in_groups(groups: tuple[str, ...], census: Census) -> list[int]:
