@@ -55,6 +55,7 @@ class Prober:
         self._answers: dict[str, Answer] = {}
         self._busy: dict[str, threading.Thread] = {}
         self._due: dict[str, float] = {}
+        self._late: dict[str, float] = {}  # when what is being asked is overdue
         self._scan: Scan | None = None
         self._scan_due = 0.0
 
@@ -72,6 +73,8 @@ class Prober:
                 if rest <= 0 or self._stop.is_set():
                     break
                 self._changed.wait(rest)
+            for family in wanted:
+                self._say_overdue(family)
             return Look(here, dict(self._answers))
 
     def asker(self, family: str) -> Asker:
@@ -101,6 +104,18 @@ class Prober:
         self._due[family] = self._clock() + self._every
         return False
 
+    def _say_overdue(self, family: str) -> None:
+        """What is being asked for longer than three calls may take has not answered, once for each round."""
+        if family not in self._busy or self._clock() < self._late[family]:
+            return
+        self._late[family] = self._clock() + self._every
+        sign = unknown(SignCode.TOOL_TIMEOUT, "it is still being asked")
+        self._keep(Answer(family, self._now(), sign=sign))
+
+    def _keep(self, answer: Answer) -> None:
+        before = self._answers.get(answer.family)
+        self._answers[answer.family] = replace(answer, number=0 if before is None else before.number + 1)
+
     def _start(self, family: str, here: Scan) -> None:
         """Asks a family that is due and is not being asked."""
         if family in self._busy or self._stop.is_set() or self._clock() < self._due.get(family, 0.0):
@@ -112,6 +127,7 @@ class Prober:
             target=self._ask, args=(family, groups), name=f"probe-{family}", daemon=True
         )
         self._busy[family] = thread
+        self._late[family] = self._clock() + self._every + 3 * self._settings.time_limit / SECOND
         thread.start()
 
     def _ask(self, family: str, groups: list[int]) -> None:
@@ -121,8 +137,7 @@ class Prober:
             # a probe's edge: whatever is wrong in it is told of its family, and ends no other
             answer = Answer(family, self._now(), sign=unknown(SignCode.TOOL_FAILED, repr(error)))
         with self._changed:
-            before = self._answers.get(family)
-            self._answers[family] = replace(answer, number=0 if before is None else before.number + 1)
+            self._keep(answer)
             self._due[family] = self._clock() + self._every
             self._busy.pop(family, None)
             self._changed.notify_all()

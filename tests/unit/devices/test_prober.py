@@ -110,6 +110,20 @@ def test_a_family_that_was_found_before_is_asked_though_nothing_shows_it_now(ben
     assert "ascend" in bench.prober.look(["ascend"], wait=GENEROUS).answers
 
 
+def test_a_family_that_is_being_asked_for_too_long_has_not_answered(bench: Bench) -> None:
+    bench.write("nvidia-smi", "sleep 600")
+    assert bench.prober.look().answers == {}
+    bench.clock += 194.0
+    assert bench.prober.look().answers == {}
+    bench.clock += 1.0  # a round and three calls of a minute
+    late = bench.prober.look().answers["nvidia"]
+    assert late.sign is not None
+    assert (late.number, late.sign.code) == (0, SignCode.TOOL_TIMEOUT)
+    assert bench.prober.look().answers["nvidia"].number == 0
+    bench.clock += 15.0
+    assert bench.prober.look().answers["nvidia"].number == 1
+
+
 def test_closing_ends_a_tool_that_runs(bench: Bench) -> None:
     bench.write("nvidia-smi", "sleep 600")
     bench.prober.look()

@@ -85,7 +85,7 @@ class Cards:
         with self._lock:
             known = self._roster.known.get(binding.uid or "")
         family = self._catalogue.by_name.get(binding.family)
-        uid = binding.uid if known is None or family is None else _runtime_name(known, family)
+        uid = binding.uid if known is None or family is None else runtime_name(known, family)
         return Named(uid, binding.family, binding.device_class)
 
     def files(self, binding: DeviceBinding) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ class Cards:
         return {one.uid, *parts, *([one.parent] if one.parent is not None else [])}
 
 
-def _runtime_name(known: Known, family: Family) -> str:
+def runtime_name(known: Known, family: Family) -> str:
     """The uuid where a variable of the family takes it, else the family with the runtime's number; the uid
     where neither is known."""
     prefixes = [p for variable in family.visibility for p in variable.uuid_prefixes]
