@@ -117,7 +117,10 @@ def clear(
             note_gone(pid)
         signal.sigtimedwait({signal.SIGCHLD}, wait)
         wait = min(wait * 2, 1.0)
-    files, size = clear_temporary(os.path.join(layout.member_work(attempt, member), "tmp"))
+    temporary = os.path.join(layout.member_work(attempt, member), "tmp")
+    if _holds_something(temporary):
+        slow()
+    files, size = clear_temporary(temporary)
     run = read_json(layout.notes(member, "run.json")) or {}
     pids = sorted(_gone | {(run.get("child") or {}).get("pid") or 0} - {0})
     objects, memory = remove_memory(pids, (attempt, member), (run.get("started_at") or 0) // 1_000_000)
@@ -127,6 +130,14 @@ def clear(
     note = {"v": 1, "pids": pids, "processes": len(_killed), "files": files, "bytes": size,
             "shared-memory": objects, "shared-bytes": memory, "at": now()}  # fmt: skip
     insist(lambda: note_plainly(layout.notes(member, "swept"), note))
+
+
+def _holds_something(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except OSError:
+        return False
 
 
 def clear_temporary(folder: str) -> tuple[int, int]:

@@ -39,6 +39,7 @@ class Link:
         self._received = bytearray()
         self._process: subprocess.Popen[bytes] | None = None
         self._number = 0
+        self._cut = False  # nobody waits for an answer any more
         self.hello: dict[str, Any] = {}
 
     def ask(self, operation: str, **fields: Any) -> Any:
@@ -50,7 +51,7 @@ class Link:
                     return self._exchange({"op": operation, **fields})
                 except (OSError, ValueError) as failed:  # ValueError: a reply cut short
                     self._disconnect()
-                    if last:
+                    if last or self._cut:
                         raise EngineUnavailable("runner-unreachable", text=str(failed)[:200]) from failed
         raise AssertionError("unreachable")
 
@@ -109,7 +110,8 @@ class Link:
             yield
 
     def cut(self) -> None:
-        """Ends a wait for news in another thread."""
+        """Ends a wait in another thread, for news or an answer; the link is of no use afterwards."""
+        self._cut = True
         sock = self._socket
         if sock is not None:
             with suppress(OSError):
@@ -131,7 +133,7 @@ class Link:
         while not self._try_connect():
             if self._process is None or self._process.poll() is not None:
                 self._start_runner()
-            if time.monotonic() > deadline:
+            if self._cut or time.monotonic() > deadline:
                 raise EngineUnavailable("runner-not-started", folder=self._layout.data)
             time.sleep(0.01)
         self.hello = self._greet()
@@ -187,7 +189,7 @@ class Link:
 
     def _exchange(self, request: dict[str, Any]) -> Any:
         sock = self._socket
-        if sock is None:
+        if sock is None or self._cut:
             raise ConnectionError("not connected")
         self._send(request)
         while True:
