@@ -46,8 +46,8 @@ def test_devices_of_an_older_database_keep_their_rows_and_get_reasons_and_a_hist
     node = "INSERT INTO node (id, cluster, name, availability, labels_json, version) VALUES "
     device = (
         "INSERT INTO device (id, cluster, node_id, uid, class, family, model, capacity, availability, "
-        "reason, registered_at, version) VALUES (:id, 'c', 1, :uid, 'gpu', 'nvidia', 'A100', 1000, :availability, "
-        ":reason, :at, 1)"
+        "reason, registered_at, version) VALUES (:id, 'c', 1, :uid, 'gpu', 'nvidia', 'A100', 1000, "
+        ":availability, :reason, :at, 1)"
     )
     rows = [("available", None), ("available", "stale"), ("unknown", None), ("unavailable.planned", "fenced")]
     with writing(engine) as connection:
