@@ -59,7 +59,7 @@ def device_past(
 
 def _metered(view: View, device_id: int, window: tuple[int, int]) -> tuple[list[Segment], list[Record]]:
     meter = Meter()
-    meter.load(row for row in meter_rows(view) if row["device_id"] == device_id)
+    meter.load(meter_rows(view, device_id))
     opened, idle = meter.open_segments(window[1])
     closed = [row for row in repository.availability_of(view, device_id) if row["t1"] > window[0]]
     capacity = [(row["t0"], row["t1"], row["capacity"]) for row in (*closed, *opened)]

@@ -147,12 +147,14 @@ def node_versions(connection: Connection) -> dict[int, int]:
     return {row.node_id: row.version for row in connection.execute(query)}
 
 
-def meter_rows(connection: Connection) -> list[dict[str, Any]]:
-    """The open state of the meter, with what never changes of its device."""
+def meter_rows(connection: Connection, device_id: int | None = None) -> list[dict[str, Any]]:
+    """The open state of the meter, or of one device of it, with what never changes of its device."""
     d = t.device.c
     query = select(t.device_meter, d.cluster, d.device_class.label("device_class"), d.simulated).select_from(
         t.device_meter.join(t.device, d.id == t.device_meter.c.device_id)
     )
+    if device_id is not None:
+        query = query.where(d.id == device_id)
     return [dict(row._mapping) for row in connection.execute(query.order_by(d.id))]
 
 
