@@ -82,6 +82,7 @@ class Server:
         self.port = free_port()
         self.output = folder.parent / f"{folder.name}.out"
         self.more: list[str] = []  # options
+        self.program: list[str] = [str(PROGRAM)]
         self.process: subprocess.Popen[bytes] | None = None
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30.0, trust_env=False)
         self.password: str | None = None
@@ -91,7 +92,7 @@ class Server:
     def launch(self) -> None:
         """Start the process and come back at once."""
         assert self.process is None or self.process.poll() is not None, "it runs already"
-        command = [str(PROGRAM), *(["serve", "--database", self.database] if self.database else ["up"])]
+        command = [*self.program, *(["serve", "--database", self.database] if self.database else ["up"])]
         command += ["--data", str(self.folder), "--host", "127.0.0.1", "--port", str(self.port), *self.more]
         with open(self.output, "ab") as output:
             self.process = subprocess.Popen(

@@ -21,6 +21,7 @@ TARGETS = {
     "up": "steelyard.bootstrap:up",
     "serve": "steelyard.bootstrap:serve",
     "demo": "steelyard.demo.story:main",
+    "poc run": "steelyard.poc.command:main",
     "reset-password": "steelyard.bootstrap:reset_user_password",
     "audit rotate-key": "steelyard.upkeep:rotate_key",
     "audit verify": "steelyard.evidence.verify:main",
@@ -71,6 +72,20 @@ def demo(
 ) -> int:
     """The main job."""
     return call("demo", out, keep, session.lang)
+
+
+def poc_run(
+    session: Session,
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO")],
+    plan: Annotated[Path, typer.Option("--plan", metavar="FILE")],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER")],
+) -> int:
+    """A scenario of the trial kit, against the session's server."""
+
+    def connect() -> Any:
+        return table.load("steelyard.cli.connection:connect")(session)
+
+    return call("poc run", session.client, connect, scenario, plan, out, session.lang)
 
 
 def reset_password(

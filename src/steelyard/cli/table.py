@@ -112,6 +112,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "upgrade": f"{_CLI}.upkeep:upgrade",
         "reset-password": f"{_CLI}.operators:reset_password",
         "demo": f"{_CLI}.operators:demo",
+        "poc run": f"{_CLI}.operators:poc_run",
         "doctor": f"{_CLI}.system:doctor",
         "version": f"{_CLI}.system:version",
         "completion": f"{_CLI}.completion:completion",

@@ -89,7 +89,7 @@ DATA: dict[str, Any] = {
 ELSEWHERE = {
     "apply", "diff", "login", "logout", "users password", "audit export", "audit verify", "up", "serve",
     "demo", "reset-password", "audit rotate-key", "exec", "attach", "backup", "backup verify", "restore",
-    "upgrade",
+    "upgrade", "poc run",
 }  # fmt: skip
 
 

@@ -66,6 +66,17 @@ def test_operator_commands_call_what_the_table_names(
     assert calls == [expected]
 
 
+def test_a_trial_is_given_the_session_s_client_and_a_way_to_open_another(
+    calls: list[tuple[Any, ...]],
+) -> None:
+    line = "poc run s1 --plan /p.yaml --out /o"
+    assert installed().run(*line.split(), lang="zh", STEELYARD_DATA="/d") == 7
+    client, connect, *rest = calls[0]
+    assert rest == ["s1", Path("/p.yaml"), Path("/o"), "zh"]
+    with connect() as another:
+        assert another is not client
+
+
 def test_the_table_names_what_there_is() -> None:
     for target in operators.TARGETS.values():
         assert callable(table.load(target))

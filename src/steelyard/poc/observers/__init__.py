@@ -1,0 +1,1 @@
+"""Observers of a trial's own: what vendor tools, the kernel and simulated clusters show."""
