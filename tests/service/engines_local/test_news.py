@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from steelyard.engines.local import protocol
 from steelyard.engines.local.engine import LocalEngine
@@ -26,7 +27,7 @@ def listener(data: Path) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX)
     sock.connect(str(data / "runner.sock"))
     sock.settimeout(10)
-    asked = [{"op": "hello", "versions": [3], "install": INSTALL}, {"op": "listen"}]
+    asked: list[dict[str, Any]] = [{"op": "hello", "versions": [3], "install": INSTALL}, {"op": "listen"}]
     sock.sendall(b"".join(protocol.encode({"id": n, **one}) for n, one in enumerate(asked)))
     lines = b""
     while lines.count(b"\n") < 2:
@@ -87,7 +88,7 @@ def test_a_runner_that_does_not_answer_holds_no_closing_up(engine: LocalEngine, 
         os.kill(pid, signal.SIGCONT)
 
 
-#: Clears a member that left temporary files, and says how many there are when it is told that this takes long.
+#: Clears members, of which one left temporary files, and says how many there are when that takes long.
 CLEAR = """
 import os, sys
 from steelyard.engines.local import ending
