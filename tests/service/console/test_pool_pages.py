@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
+
+from steelyard.store.database import sqlite_url
 from tests.support.console import Pages
+from tests.support.found_engine import Found, FoundEngine
+from tests.support.house import House
 
 CHIP = re.compile(r'<span class="chip t-(\w+)">(?:(?!</span>).)*?#g-([a-z-]+)"/></svg>([^<]*)')
 NPU = {"class": "npu", "family": "ascend", "model": "Ascend-910B", "reason": "second room"}
@@ -102,3 +109,47 @@ spec: {type: exporter, measures: [power]}
     assert page.count("nothing</span>") == 3
     assert "<b>" not in page
     assert "href=\"https://docs.example" not in page, "nobody is led away by what somebody wrote"
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Pages]:
+    """A control plane whose devices are not marked as simulated, as far as this test goes."""
+    found = Found(detected=True)
+    made = Pages(House(sqlite_url(tmp_path), tmp_path, wrap=lambda engine: FoundEngine(engine, found)))
+    yield made
+    made.close()
+
+
+@pytest.mark.requirement("C8")
+def test_a_record_of_a_run_makes_a_type_verified_until_it_is_ended(real: Pages) -> None:
+    browser = real.as_("root")
+    source = "kind: ObservationSource\nmetadata: {name: probe}\n"
+    real.house.apply(f"{source}spec: {{type: probe, measures: [power]}}")
+    place = admission(real, **{"class": "gpu", "family": "nvidia", "model": "A100"})
+    run = real.house.submit("proof", expect={"run": "10ms"})
+    real.house.run_until(lambda: real.house.phase(run) == "finished")
+    real.house.run_dry()
+    for step, form in (
+        ("labels", {"labels": "framework"}),
+        ("environment", {"environment": "framework=jax"}),
+        ("monitoring", {"source": "probe"}),
+        ("owner", {"owner": "platform", "on_call": "gpu duty"}),
+        ("verification", {"workload": run, "valid_for": "30d"}),
+    ):
+        assert browser.post(f"{place}/steps/{step}", form).status_code == 303, step
+    assert "pending verification" in browser.get(place).text, "it is not admitted yet"
+    assert browser.post(f"{place}/finish", {}).status_code == 303
+    page = browser.get(place).text
+    assert "pending verification" not in page
+    record = re.search(r"/verifications/vr_\w+", page)
+    assert record is not None
+    assert run in browser.get(record[0]).text
+    assert "verified" in browser.get("/verifications").text
+    device = re.search(r"/devices/dv_\w+", browser.get("/inventory?class=gpu").text)
+    assert device is not None
+    assert ">verified<" in browser.get(device[0]).text.split('id="h-support"')[1]
+    assert browser.post(f"{record[0]}/end", {"reason": ""}).status_code == 422
+    assert browser.post(f"{record[0]}/end", {"reason": "another driver"}).status_code == 303
+    assert "another driver" in browser.get(record[0]).text
+    for address in (place, record[0], "/verifications", device[0]):
+        assert "pending verification" in browser.get(address).text, address
