@@ -236,7 +236,7 @@ class Roster:
             if file.index not in places:
                 places.add(file.index)
                 one = self._new(family, f"{family}-{file.index}")
-                one.index = one.file = file.index
+                one.index = file.index
 
     def _drop_parts(
         self, members: Sequence[Known], found: Mapping[str, Reading], answer: Answer
@@ -264,6 +264,8 @@ class Roster:
         vanished = one.on_bus and scan.bus and card is None and one.parent is None
         moved = (card is None) != (one.card is None)
         one.card, one.on_bus = card, one.on_bus or card is not None
+        if card is not None and card.minor is not None:
+            one.file = card.minor
         number = _NONE if answer is None else answer.number
         if one.standing is not None and one.weighed != _NOW:
             unasked = answer is None and not vanished  # after a restart: it stands as it stood

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from steelyard.devices.catalogue import Catalogue
 
@@ -19,6 +19,7 @@ _PCI_DEVICES = "sys/bus/pci/devices"
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NUMBER = re.compile(r"-?[0-9]{1,6}")
 _HEX = re.compile(r"0x[0-9a-f]{1,8}")
+_MINOR = re.compile(r"(?m)^device minor:[ \t]*([0-9]{1,4})[ \t]*$")
 #: The processor's own graphics of this family sit on the first bus; cards are behind a bridge.
 _BUILT_IN = {"intel-gpu": "0000:00:"}
 
@@ -34,6 +35,7 @@ class Card:
     driver: str | None
     link: tuple[int, int] | None = None
     numa: int | None = None
+    minor: int | None = None  # number of its device file, where its driver tells it
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,9 @@ class Scan:
         return frozenset(card.pci for card in self.cards)
 
 
-def _read(path: Path) -> str | None:
+def _read(path: Path, most: int = 80) -> str | None:
     try:
-        return path.read_text(encoding="ascii", errors="replace").strip().lower()[:80]
+        return path.read_text(encoding="ascii", errors="replace").strip().lower()[:most]
     except OSError:
         return None
 
@@ -95,8 +97,18 @@ def _card(catalogue: Catalogue, folder: Path) -> Card | None:
         if vendor in family.pci_vendors and kind.startswith(family.pci_classes):
             if name.startswith(_BUILT_IN.get(family.name, "-")):
                 return None
-            return _described(family.name, folder, vendor)
+            card = _described(family.name, folder, vendor)
+            root = folder.parents[len(PurePosixPath(_PCI_DEVICES).parts)]
+            return replace(card, minor=_minor(root, card)) if card.family == "nvidia" else card
     return None
+
+
+def _minor(root: Path, card: Card) -> int | None:
+    """The number of an NVIDIA card's device file, which need not be the tool's index: `Device Minor` in the
+    driver's own text about it."""
+    text = _read(root / "proc/driver/nvidia/gpus" / card.pci / "information", 4096)
+    found = _MINOR.search(text or "")
+    return None if found is None else int(found[1])
 
 
 def _described(family: str, folder: Path, vendor: str) -> Card:

@@ -89,6 +89,15 @@ def test_a_machine_without_any_of_it_has_nothing(tmp_path: Path) -> None:
     assert (found.cards, found.files, found.bus, found.families()) == ((), (), False, frozenset())
 
 
+def test_the_number_of_an_nvidia_cards_file_is_its_drivers_not_its_index(tmp_path: Path) -> None:
+    add_card(tmp_path, "0000:3b:00.0", "0x10de", "0x030200")
+    add_card(tmp_path, "0000:86:00.0", "0x10de", "0x030200")
+    told = tmp_path / "proc/driver/nvidia/gpus/0000:86:00.0/information"
+    told.parent.mkdir(parents=True)
+    told.write_text("Model: \t\t NVIDIA H100\nDevice Minor: \t 0\nGPU Excluded:\t No\n")
+    assert [card.minor for card in cards(tmp_path)] == [None, 0]
+
+
 def test_rubbish_in_the_tree_is_passed_over(tmp_path: Path) -> None:
     add_card(tmp_path, "0000:3b:00.0", "0x10de", "0x030200", device="???", width=(0, 16), numa=-1)
     (tmp_path / "sys/bus/pci/devices/rubbish").mkdir()

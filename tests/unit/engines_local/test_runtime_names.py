@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,12 @@ import pytest
 from steelyard.devices.catalogue import load_catalogue, visibility_env
 from steelyard.devices.reading import Reading
 from steelyard.devices.roster import Known
-from steelyard.engines.local.cards import Named, runtime_name
+from steelyard.devices.scan import scan
+from steelyard.devices.settings import DeviceSettings
+from steelyard.engines.local.cards import Cards, Named, runtime_name
+from steelyard.engines.local.paths import Layout
 from steelyard.model.errors import InvalidError
+from tests.support.pci_tree import add_file
 
 MIG = "MIG-66666666-aaaa-5bbb-8ccc-000000000000"
 
@@ -44,3 +49,28 @@ def test_a_card_is_named_as_its_runtime_knows_it(
 def test_a_card_that_no_runtime_could_name_is_not_started_on() -> None:
     with pytest.raises(InvalidError):
         variables("ascend", uuid="x")
+
+
+@pytest.mark.parametrize(
+    ("family", "known", "files"),
+    [
+        ("nvidia", {"index": 0, "file": 1}, ["dev/nvidia1"]),
+        ("nvidia", {"index": 0}, []),  # its minor is not known: the file may be another card's
+        ("ascend", {"index": 1}, ["dev/davinci1"]),
+        ("nvidia", {"file": 1, "parent": "GPU-1"}, []),
+    ],
+)
+def test_a_cards_own_device_files_are_known_for_certain_or_not_at_all(
+    tmp_path: Path, family: str, known: dict[str, Any], files: list[str]
+) -> None:
+    for number in range(2):
+        for name in ("nvidia", "davinci"):
+            add_file(tmp_path, f"/dev/{name}{number}")
+    settings = DeviceSettings(tools=("/none",), system=str(tmp_path), simulated=True)
+    cards = Cards(settings, Layout(str(tmp_path / "data")), lambda: 7)
+    try:
+        card = Known("card", family, **known)
+        found = cards.paths(card, scan(load_catalogue(), tmp_path))
+        assert found == [str(tmp_path / path) for path in files]
+    finally:
+        cards.close()

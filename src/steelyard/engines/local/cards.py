@@ -96,7 +96,7 @@ class Cards:
                 known = self._roster.known.get(known.parent)
         if known is None or self._scan is None:
             return device_files(binding)
-        return tuple(path for path in self._paths(known, self._scan) if os.path.exists(path))
+        return tuple(path for path in self.paths(known, self._scan) if os.path.exists(path))
 
     def steps(self) -> tuple[Step, ...]:
         """How far the finding of each family came; for whoever asks what is wrong."""
@@ -127,7 +127,7 @@ class Cards:
 
     def _holders(self, scan: Scan, owners: Owners) -> dict[str, tuple[DeviceHolder, ...] | None]:
         """Strangers on each card. None where nobody tells: neither its tool nor a device file of its own."""
-        paths = {one.uid: self._paths(one, scan) for one in self._roster.known.values()}
+        paths = {one.uid: self.paths(one, scan) for one in self._roster.known.values()}
         wanted = {path for some in paths.values() for path in some}
         services = frozenset().union(*(probe.services for probe in load_probes().values()))
         everybody = os.geteuid() == 0  # else only processes of this user show their files
@@ -144,14 +144,21 @@ class Cards:
             found[one.uid] = on_it if seen or on_it else None
         return found
 
-    def _paths(self, known: Known, scan: Scan) -> list[str]:
+    def paths(self, known: Known, scan: Scan) -> list[str]:
         """The card's own device files that were seen."""
-        number = known.file if known.file is not None else known.index
+        number = known.file if known.file is not None else self._by_index(known)
         if number is None or known.parent is not None:
             return []
         root = "" if self._settings.system == "/" else self._settings.system
         family = known.family
         return [root + one.path for one in scan.files if one.family == family and one.index == number]
+
+    def _by_index(self, known: Known) -> int | None:
+        """The tool's index as the number of the device file, for families that do not count minors there: a
+        file that is another card's would hold the one for what is on the other."""
+        family = self._catalogue.by_name.get(known.family)
+        counts = {node.number for node in family.nodes} if family is not None else {"minor"}
+        return None if "minor" in counts else known.index
 
     def _one_with(self, one: Known) -> set[str]:
         """Whoever was given any of these may be on it: the card itself, its partitions, or its card."""
