@@ -12,14 +12,32 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from steelyard.control.agents import Agent, Seen, Start, drain
 from steelyard.engines.local import protocol
 from steelyard.engines.local.engine import LocalEngine
 from steelyard.engines.local.herald import Listener
-from tests.support.local_engine import INSTALL, kill_runner, runner_pid, sh, wait_ended
+from steelyard.engines.port import MemberObservation, MemberPhase
+from tests.support.local_engine import (
+    INSTALL,
+    attempt,
+    end_everything,
+    kill_runner,
+    make_local_engine,
+    member,
+    runner_pid,
+    sh,
+    wait_ended,
+)
 
 
 def wait_until(done: threading.Event) -> None:
     assert done.wait(20)
+
+
+def members_of(seen: Seen) -> tuple[MemberObservation, ...]:
+    return () if seen.observation is None else seen.observation.members
 
 
 def listener(data: Path) -> socket.socket:
@@ -68,6 +86,63 @@ def test_many_that_listen_and_do_not_read_hold_nobody_up(engine: LocalEngine, tm
     finally:
         for sock in silent:
             sock.close()
+
+
+def test_a_gang_is_over_with_its_last_member(engine: LocalEngine) -> None:
+    members = [member(f"mb_{i}", ("/bin/sh", "-c", f"sleep {i * 0.3}; exit {i}"), index=i) for i in range(3)]
+    engine.start([attempt("at_1", *members)])
+    cursor: str | None = None
+    ended: set[str] = set()
+    gone: tuple[str, ...] = ()
+    deadline = time.monotonic() + 30
+    while not gone:
+        seen = engine.observe(cursor)
+        cursor, gone = seen.cursor, seen.gone
+        ended |= {one.member_id for one in seen.members if one.phase is MemberPhase.ENDED}
+        assert not gone or ended == {"mb_0", "mb_1", "mb_2"}
+        assert time.monotonic() < deadline
+    assert gone == ("at_1",)
+    assert engine.probe_release(gone)[0].free
+
+
+#: A runner of the release before: it tells nothing by itself.
+EARLIER = """
+import sys
+from steelyard.engines.local import protocol, runner
+protocol.ADOPTABLE = (1, 2)
+inner = runner.Runner._observe
+def observe(self, install, request):
+    return {key: value for key, value in inner(self, install, request).items() if key != "gone"}
+runner.Runner._observe = observe
+sys.exit(runner.main(sys.argv[sys.argv.index("--data"):]))
+"""
+
+
+def test_under_a_runner_that_tells_nothing_ends_are_seen_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook, program = tmp_path / "earlier.py", tmp_path / "python"
+    hook.write_text(EARLIER)
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -I {hook} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    engine = make_local_engine(tmp_path, path=os.defpath)
+    agent = Agent(engine, lambda: None)
+    try:
+        assert engine.capabilities().protocol == 2
+        agent.set_poll(True, True)
+        agent.start()
+        agent.send(Start((sh("at_1", "exit 3"),)))
+        seen: list[Seen] = []
+        deadline = time.monotonic() + 30
+        while not any(one.exit_code == 3 for each in seen for one in members_of(each)):
+            seen += drain([agent])
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert not any(each.probes for each in seen)
+    finally:
+        agent.close()
+        end_everything(engine)
 
 
 def test_a_runner_that_does_not_answer_holds_no_closing_up(engine: LocalEngine, tmp_path: Path) -> None:
