@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from steelyard.console.cells import cell_of, look_of, merged
 from steelyard.console.device_picture import device_picture
-from steelyard.console.places import ACTS, acts_for
+from steelyard.console.places import acts_for, done_on
 from steelyard.console.serve import Page
 from steelyard.console.timeline import KINDS, timeline
 from steelyard.console.visit import Visit
@@ -52,7 +52,7 @@ def device_page(visit: Visit) -> Response:
         current=[fact for fact in current if fact["key"] not in NUMBERS],
         named=NAMED,
         acts=[] if found["retired_at"] is not None else acts_for(visit, found["flags"], "device"),
-        done=visit.asked("done") if visit.asked("done") in ACTS else "",
+        done=done_on(visit, found["flags"]),
         events=events[(page - 1) * EVENTS_A_PAGE : page * EVENTS_A_PAGE],
         of=of,
         kinds=[kind for kind in KINDS if any(event.kind == kind for event in every)],

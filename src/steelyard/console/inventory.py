@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from steelyard.console.cells import LOOKS, amounts, cells_of, look_of, merged, sample
-from steelyard.console.places import ACTS, acts_for
+from steelyard.console.places import acts_for, done_on
 from steelyard.console.serve import Page
 from steelyard.console.visit import Visit
 from steelyard.model.health import Health
@@ -114,7 +114,7 @@ def node_page(visit: Visit) -> Response:
         look_of=look_of,
         merged=merged,
         acts=acts_for(visit, found["flags"], "node"),
-        done=one_of(visit.asked("done"), ACTS) or "",
+        done=done_on(visit, found["flags"]),
     )
 
 

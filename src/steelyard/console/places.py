@@ -51,6 +51,12 @@ def acts_for(visit: Visit, standing: Iterable[Json], kind: str) -> list[str]:
     return [act for act in ACTS if not hidden[Act(act)]]
 
 
+def done_on(visit: Visit, standing: Iterable[Json]) -> str:
+    """Which act the address says was done; empty where the flags say otherwise."""
+    said, flagged = visit.asked("done"), any(flag["until"] is None for flag in standing)
+    return said if said in ACTS and (said == Act.UNCORDON or flagged) else ""
+
+
 def path_of(place: str) -> str:
     """The page of a node or device by its id. Raises NotFoundError for what is no such id."""
     found = _PATHS.get(place.partition("_")[0])
