@@ -14,6 +14,7 @@ from steelyard.engines.local import procfs
 from steelyard.engines.port import EngineUnavailable, MemberPhase, StartState
 from tests.support.local_engine import (
     end_everything,
+    kill_runner,
     make_local_engine,
     notes,
     runner_pid,
@@ -67,4 +68,19 @@ def test_a_status_waits_for_room_on_the_disk_and_a_start_is_refused_meanwhile(sm
     assert (wait_ended(engine, "mb_1").exit_code, wait_ended(engine, "mb_2").exit_code) == (11, 12)
     assert engine.start([sh("at_3", "exit 13")])[0].state is StartState.ACCEPTED
     assert wait_ended(engine, "mb_3").exit_code == 13
+    end_everything(engine)
+
+
+def test_a_runner_that_comes_when_the_disk_is_full_adopts_what_runs(small_disk: Path) -> None:
+    engine = make_local_engine(small_disk)
+    engine.start([sh("at_1", "while [ ! -e go ]; do sleep 0.05; done; exit 11")])
+    wait_for(engine, "mb_1", lambda seen: seen.phase is MemberPhase.RUNNING)
+    go, filler = small_disk / "data/work/at_1/mb_1/go", small_disk / "filler"
+    with pytest.raises(OSError, match="space"):
+        filler.write_bytes(bytes(2_000_000))
+    kill_runner(small_disk)
+    assert [one.phase for one in engine.observe(None).members] == [MemberPhase.RUNNING]
+    filler.unlink()
+    go.touch()
+    assert wait_ended(engine, "mb_1").exit_code == 11
     end_everything(engine)

@@ -201,3 +201,29 @@ def test_more_claims_than_the_log_should_hold_are_not_written_anew_with_each_bat
         claims.add(claim(f"at_{number}", "one"))
         claims.sync()
     assert len([path for path in written if path == layout.claims + ".log"]) < 8
+
+
+def test_a_full_disk_keeps_no_runner_from_its_claims_but_from_new_ones(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = opened(layout, "one")
+    before.add(claim("at_1", "one"))
+    before.sync()
+
+    def full(_fd: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fsync", full)
+        claims = opened(layout, "one")
+        assert there(layout) == {"at_1"}
+        assert claims.add(claim("at_2", "one"))
+        with pytest.raises(OSError, match="full"):
+            claims.sync()
+        claims.take_back("at_2")
+    assert claims.add(claim("at_2", "one"))
+    claims.sync()
+    for name in ("at_1", "at_2"):
+        os.unlink(layout.claim(name))
+    opened(layout, "two")
+    assert there(layout) == {"at_1", "at_2"}

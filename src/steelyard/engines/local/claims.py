@@ -45,7 +45,8 @@ class Claims:
             path = os.path.join(self._layout.claims, name)
             if name.endswith(".tmp") or (boot != self._boot and _is_torn(path)):
                 os.unlink(path)  # never answered; its attempt may still be started
-        self._begin()
+        with suppress(OSError):  # a full disk keeps nobody from what runs; `sync` comes before anything new
+            self._begin()
 
     def add(self, claim: dict[str, Any]) -> bool:
         """Makes a claim, which lasts after `sync`; False where there is one already. Raises OSError."""
