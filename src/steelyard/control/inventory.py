@@ -308,6 +308,8 @@ class Inventory:
         parts = {device.parent_uid for device in found.devices if device.parent_uid is not None}
         said = []
         for device in parents_first(devices):
+            if device.health is Health.MISSING:
+                continue  # its engine may still tell of what was given up here
             refused = self._registrations.refused(unit, node, device, self.devices.by_uid, now)
             if refused is not None:
                 if refused:

@@ -13,7 +13,7 @@ import pytest
 
 from steelyard.model.errors import ConflictError, InvalidError, SteelyardError
 from steelyard.model.health import DeviceHolder, Health
-from steelyard.model.resources import Fact, FoundNode, Provenance, RegistrationOutcome
+from steelyard.model.resources import Fact, FoundDevice, FoundNode, Provenance, RegistrationOutcome
 from steelyard.services.flags import Act, act
 from steelyard.services.inventory import nodes_page, summary_page
 from steelyard.services.inventory_diff import difference
@@ -224,3 +224,20 @@ def test_a_missing_device_that_is_given_up_is_counted_no_more_and_keeps_its_past
     look(house)
     (gpus,) = [c for c in live(house)[1] if (c["class"], c["cluster"]) == ("gpu", "sim")]
     assert (gpus["capacity"], gpus["free"]) == (8000, 8000)
+
+
+def test_what_was_given_up_is_not_taken_in_anew_while_its_engine_still_tells_that_it_is_missing(
+    house: House,
+) -> None:
+    uid = "n-0/gpu-1"
+
+    def missing(found: FoundDevice) -> FoundDevice:
+        return replace(found, health=Health.MISSING, facts={})
+
+    shown(house).devices[uid] = missing
+    look(house)
+    retire(house.store, ADMIN, f"sim/{uid}", "sold")
+    house.tick(2)
+    look(house)
+    (gpus,) = [c for c in live(house)[1] if (c["class"], c["cluster"]) == ("gpu", "sim")]
+    assert gpus["capacity"] == 7000
