@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, ScalarSelect, Select, and_, bindparam, func, select
+from sqlalchemy import Connection, Row, ScalarSelect, Select, and_, bindparam, exists, func, select
 
 from steelyard.store import tables as t
 from steelyard.store.workloads import LIVE_ROWS
@@ -57,7 +57,9 @@ def _sliced_until() -> ScalarSelect[Any]:
 # Asked in every pass of the control loop, or at every submit: to build them takes longer than to run them.
 _BY_ID = _attempts().where(t.workload.c.id.in_(bindparam("ids", expanding=True)))
 _FINISHED = select(t.attempt.c.id).where(
-    t.attempt.c.id.in_(bindparam("ids", expanding=True)), t.attempt.c.phase == "finished"
+    t.attempt.c.id.in_(bindparam("ids", expanding=True)),
+    t.attempt.c.phase == "finished",
+    ~exists().where(t.quarantine.c.attempt_id == t.attempt.c.id, t.quarantine.c.t1.is_(None)),
 )
 _COUNTERS = select(t.counter.c.name, t.counter.c.value)
 _USAGE = select(t.quota_usage).where(t.quota_usage.c.used != 0)
@@ -84,7 +86,7 @@ def workloads_by_id(connection: Connection, ids: Iterable[int]) -> list[LiveRow]
 
 
 def finished_attempts(connection: Connection, ids: Iterable[int]) -> list[int]:
-    """Those among these attempts that are over."""
+    """Those among these attempts that are over and keep nothing in quarantine."""
     wanted = sorted(ids)
     found: list[int] = []
     for start in range(0, len(wanted), _CHUNK):

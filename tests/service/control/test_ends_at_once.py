@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from steelyard.engines.port import Engine, MemberPhase, Observation, ReleaseProbe
+from steelyard.model.units import HOUR, MINUTE
 from steelyard.services.audit import leaves
 from steelyard.store.database import sqlite_url
 from tests.support.house import ADMIN, DOCUMENTS, House
@@ -22,6 +23,7 @@ class Prompt:
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.loses_forgets = False
+        self.stuck = False  # what ended holds something
         self.forgotten: list[str] = []
         self.behind = 0  # µs by which the next probe was made earlier
 
@@ -41,7 +43,9 @@ class Prompt:
     def probe_release(self, names: Any) -> tuple[ReleaseProbe, ...]:
         """See the port."""
         behind, self.behind = self.behind, 0
-        return tuple(replace(one, at=one.at - behind) for one in self.inner.probe_release(names))
+        found = [replace(one, at=one.at - behind) for one in self.inner.probe_release(names)]
+        checks = (("processes", "remains"),)
+        return tuple(replace(one, free=False, checks=checks) if self.stuck else one for one in found)
 
     def forget(self, names: Any) -> None:
         """See the port."""
@@ -149,3 +153,21 @@ def test_notes_whose_word_to_go_was_lost_are_told_of_again(house: House) -> None
     house.tick(20)
     assert len(engine(house).forgotten) == 2
     assert len(known(house)) == 1
+
+
+def test_notes_of_what_is_in_quarantine_are_kept(house: House) -> None:
+    sticky = engine(house)
+    sticky.stuck = True
+    workload = house.submit("train")
+    house.run_until(lambda: house.phase(workload) == "releasing")
+    house.clock.advance(3 * MINUTE)
+    house.run_dry()
+    (attempt,) = house.show(workload)["attempts"]
+    assert attempt["receipt"]["state"] == "quarantined"
+    house.loop.desk = None
+    house.tick(5)
+    assert known(house) == {attempt["id"]}
+    sticky.stuck = False
+    house.clock.advance(HOUR)
+    house.tick(5)
+    assert known(house) == set()
