@@ -166,7 +166,7 @@ def _runner(cluster: str, engine: Engine | None) -> list[Check]:
 
 
 def _device_steps(cluster: str, engine: Engine | None) -> list[Check]:
-    """How far the finding of each family of accelerators came: the first step that failed is where to begin."""
+    """How far the finding of each family of accelerators came: the first failed step is where to begin."""
     try:
         steps = () if engine is None else engine.device_steps()
     except SteelyardError as error:

@@ -20,8 +20,8 @@ OUTLINE: dict[str, Any] = {
     "name": "accel", "cluster": "sim", "purpose": "training", "owner": "platform", "on_call": "duty",
     "open": False, "shut_by": [CLOSED, DRIFT], "standing": "pending-verification", "simulated": True,
     "flavors": [{"name": "a100", "class": "gpu", "family": "nvidia", "model": None, "models": ["A100"],
-                 "devices": 8, "available": 7, "verified_kinds": ["training"], "standing": "pending-verification",
-                 "supported": False}],
+                 "devices": 8, "available": 7, "verified_kinds": ["training"],
+                 "standing": "pending-verification", "supported": False}],
 }  # fmt: skip
 POOL: dict[str, Any] = {
     **OUTLINE, "about": "cards", "selector": {"zone": "a"}, "environment": {"framework": ["pytorch", "jax"]},
