@@ -121,7 +121,7 @@ def machine_plan(machine: StandIn, data: Path, **changes: Any) -> Json:
             here("npu", 1, "device_probe"), far("cpu", 1), far("memory", 1), far("npu", 2),
         ],
         "namespace": "detect-dev",
-        "bounds": {"stalenessMs": 10000, "changeMs": 10000, "healthMs": 60000, "pollMs": 100},
+        "bounds": {"stalenessMs": 60000, "changeMs": 20000, "healthMs": 60000, "pollMs": 100},
         "observers": {
             "tools": str(machine.tools), "devices": str(system),
             "simulations": {"far": str(data / "simulated/far.jsonl")},
@@ -183,7 +183,7 @@ def pool_plan(gpu_nodes: int, npu_nodes: int, data: Path, each: int = 8, **chang
         "name": "large-pool",
         "scope": scope,
         "namespace": "detect-dev",
-        "bounds": {"stalenessMs": 10000, "changeMs": 10000, "healthMs": 60000, "pollMs": 200},
+        "bounds": {"stalenessMs": 10000, "changeMs": 20000, "healthMs": 60000, "pollMs": 200},
         "observers": {
             "simulations": {name: str(data / f"simulated/{name}.jsonl") for name in ("pool", "cores")}
         },

@@ -143,7 +143,7 @@ def allocated(seen: Json, plan: Plan, device_class: str) -> Outcome:
     outcome = _outcome(ok, "allocated" if ok else "allocated-not", seen=device, device=device["uid"],
                        quantity=found["quantity"], ms=found["ms"])  # fmt: skip
     outcome = _seen_by(outcome, observed, "alive")
-    if ok and not (observed["alive"] and _sees(observed, found)):
+    if ok and not outcome.missing and not (observed["alive"] and _sees(observed, found)):
         shown = [name for name, _ in observed["devices"]]
         denied = _outcome(False, "allocated-unseen", seen=device, device=device["uid"], seen_on=shown)
         return _with(denied, reason=FailReason.CONTRADICTED, seen_by=outcome.seen_by)
