@@ -233,7 +233,7 @@ def blinded(place: Place) -> Iterator[str]:
         yield url
 
 
-SHORT = {"stalenessMs": 10000, "changeMs": 2000, "healthMs": 2000, "pollMs": 100}
+SHORT = {"stalenessMs": 60000, "changeMs": 1500, "healthMs": 1500, "pollMs": 100}
 ONE = [{"class": "gpu", "clusters": ["here"]}]
 MUTANTS = [
     Mutant("m8", stale, ("1.6",), "s1.1.6.allocated.gpu", Status.FAIL, "contradicted"),

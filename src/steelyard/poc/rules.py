@@ -271,10 +271,10 @@ def never_another_class(seen: Json, plan: Plan, _: str) -> Outcome:
     observed = seen["observed"]
     if seen["held"] or observed["alive"]:
         given = sorted({one[1] for one in seen["held"]})
-        return _outcome(False, "another-class", given=given, **params)
+        return _outcome(False, "another-class", seen=seen, given=given, **params)
     reasons = [str(reason.get("code")) for reason in seen["reasons"]]
     code = "kept-out" if reasons else "kept-out-silently"
-    outcome = _outcome(bool(reasons), code, reasons=reasons, **params)
+    outcome = _outcome(bool(reasons), code, seen=seen, reasons=reasons, **params)
     return _seen_by(outcome, observed, "alive")
 
 
@@ -284,7 +284,7 @@ def past_equal(seen: Json, plan: Plan, _: str) -> Outcome:
         return _outcome(None, "past-moved")
     ok = not seen["differences"] and seen["count"] > 0
     first = [one["resource"] for one in seen["differences"]]
-    return _outcome(ok, "past-equal" if ok else "past-differs", count=seen["count"],
+    return _outcome(ok, "past-equal" if ok else "past-differs", seen=seen, count=seen["count"],
                     different=len(seen["differences"]), first=first)  # fmt: skip
 
 
@@ -292,21 +292,22 @@ def sums_exact(seen: Json, plan: Plan, _: str) -> Outcome:
     """At every sample, of every resource and class, the parts sum to the capacity, which never falls."""
     wrong = [*seen["unequal"], *(f"{one['class']} ({one['step']})" for one in seen["fallen"])]
     ok = not wrong and seen["samples"] > 0
-    return _outcome(ok, "sums" if ok else "sums-not", samples=seen["samples"], wrong=len(wrong), first=wrong)
+    code, count = "sums" if ok else "sums-not", seen["samples"]
+    return _outcome(ok, code, seen=seen, samples=count, wrong=len(wrong), first=wrong)
 
 
 def reasons_given(seen: Json, plan: Plan, _: str) -> Outcome:
     """At every sample nothing is out of service without a reason."""
     silent = seen["without_reason"]
-    return _outcome(not silent, "reasons" if not silent else "reasons-not", samples=seen["samples"],
-                    first=silent)  # fmt: skip
+    return _outcome(not silent, "reasons" if not silent else "reasons-not", seen=seen,
+                    samples=seen["samples"], first=silent)  # fmt: skip
 
 
 def fresh(seen: Json, plan: Plan, _: str) -> Outcome:
     """At every sample the observations that it rests on are younger than the bound, and their age is told."""
     oldest = seen["oldest"]
     ok = oldest is not None and not seen["ageless"] and oldest <= seen["bound"]
-    return _outcome(ok, "fresh" if ok else "fresh-not", oldest=oldest, bound=seen["bound"],
+    return _outcome(ok, "fresh" if ok else "fresh-not", seen=seen, oldest=oldest, bound=seen["bound"],
                     ageless=seen["ageless"])  # fmt: skip
 
 

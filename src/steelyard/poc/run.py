@@ -47,7 +47,10 @@ VERBS: dict[str, Callable[[Trial], Json]] = {
     "past": steps_look.past,
     "sum": steps_look.sums,
 }
-_NOT_THERE = (404, 405, 501)
+_NOT_THERE, _NO_ROUTE = (
+    (405, 501),
+    ("route-unknown", "http-404"),
+)  # an object that is not there is no such case
 _CLOCK = 2_000_000  # µs that both clocks may differ
 Say = Callable[[StepSpec, list[Check]], None]
 
@@ -81,7 +84,7 @@ def _step(trial: Trial, step: StepSpec) -> Outcome | None:
     except CapabilityMissing as error:
         return _missing(str(error))
     except ApiError as error:
-        if error.status in _NOT_THERE:
+        if error.status in _NOT_THERE or error.code in _NO_ROUTE:
             return _missing(f"{error.status} {error.code}")
         said = Said("poc.seen.refused", {"code": error.code, "text": error.text[:200]})
         return Outcome(ok=False, actual=said, reason=FailReason.CONTRADICTED)
@@ -156,8 +159,8 @@ def _preconditions(trial: Trial, scenario: Scenario) -> list[Check]:
     try:
         described = trial.candidate.describe()
         apart = abs(trial.clock() - int(described["clock"]))
-    except SteelyardError as error:
-        described, apart = {"error": error.code}, _CLOCK + 1
+    except (SteelyardError, CapabilityMissing) as error:
+        described, apart = {"error": str(error)[:200]}, _CLOCK + 1
     held = {
         "scope-listed": bool(plan.scope),
         "classes-in-scope": {"gpu", "npu", "cpu"} <= kinds,

@@ -286,6 +286,7 @@ def wrong_class(trial: Trial) -> Json:
     asked = trial.candidate.submit(spec)
     cluster = task.clusters[0] if task.clusters else ""
     found: Json = {"mark": spec.name, "class": task.device_class, "refusal": None, "state": None}
+    found["simulated"] = cluster in trial.plan.observers.simulations
     if isinstance(asked, Refusal):
         found |= {"refusal": msgspec.to_builtins(asked), "held": [], "reasons": list(asked.reasons)}
         found["observed"] = msgspec.to_builtins(trial.eyes.task(spec.name, cluster))

@@ -178,13 +178,18 @@ def past(trial: Trial) -> Json:
     seen: dict[str, Any] = then["standing"]
     different = sorted(key for key in {*told, *seen} if told.get(key) != seen.get(key))
     found = {
-        "at": then["at"], "count": len(told),
+        "at": then["at"], "count": len(told), "simulated": _is_simulated(trial),
         "differences": [
             {"resource": key, "seen": seen.get(key), "told": told.get(key)} for key in different
         ][:_DIFFERENCES],
     }  # fmt: skip
     trial.keep("at.json", {**found, "told": told})
     return found
+
+
+def _is_simulated(trial: Trial) -> bool:
+    """Whether anything in scope is simulated: what rests on all of it does so, too."""
+    return any(group.simulated for group in trial.plan.scope)
 
 
 def _standing(resource: Resource) -> Json:
@@ -220,7 +225,7 @@ def sums(trial: Trial) -> Json:
         "fallen": fallen[:_DIFFERENCES],
         "ageless": sum(sample.oldest is None for sample in trial.samples),
         "oldest": max((s.oldest for s in trial.samples if s.oldest is not None), default=None),
-        "bound": trial.plan.bounds.staleness_ms,
-    }
+        "bound": trial.plan.bounds.staleness_ms, "simulated": _is_simulated(trial),
+    }  # fmt: skip
     trial.keep("conservation.json", found)
     return found

@@ -9,8 +9,10 @@ import msgspec
 import pytest
 import yaml
 
+from steelyard.client import ApiError, NotReachableError
 from steelyard.locale import LANGUAGES, has
 from steelyard.model.errors import ConflictError, InvalidError
+from steelyard.poc.candidate import CapabilityMissing
 from steelyard.poc.folder import Folder
 from steelyard.poc.plan import Plan, read_plan
 from steelyard.poc.records import (
@@ -26,6 +28,7 @@ from steelyard.poc.records import (
 )
 from steelyard.poc.report import report_text
 from steelyard.poc.rules import RULES
+from steelyard.poc.run import run
 from steelyard.poc.scenario import SCENARIOS, load_scenario
 from tests.support import trials
 
@@ -135,6 +138,46 @@ def test_what_is_verified_passes_and_what_is_not_is_pending_and_counts_only_wher
     assert judged(("gpu",)) == (Status.PENDING, "support-matrix-unconfirmed", True)
     assert judged(verified=True, simulated=True) == (Status.PENDING, "simulated-device", False)
     assert judged(told={**told, "model": None}) == (Status.FAIL, "contradicted", False)
+
+
+# ---- candidates that can do little
+
+
+class Nothing:
+    """A candidate without any verb; each raises what it is given."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        def verb(*arguments: Any, **more: Any) -> Any:
+            raise self._error
+
+        return verb
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (CapabilityMissing("no inventory"), ("fail", "capability-missing")),
+        (ApiError(405, {"code": "method-not-allowed"}), ("fail", "capability-missing")),
+        (ApiError(404, {"code": "route-unknown"}), ("fail", "capability-missing")),
+        (ApiError(404, {"code": "not-found"}), ("fail", "contradicted")),
+        (NotReachableError("server-not-reachable", url="x"), ("pending", "evidence-incomplete")),
+        (KeyError("devices"), ("pending", "evidence-incomplete")),
+    ],
+)
+def test_a_step_that_can_t_be_taken_ends_no_run_and_passes_nothing(
+    error: Exception, expected: tuple[str, str], tmp_path: Path
+) -> None:
+    scenario = load_scenario("s1")
+    part = msgspec.structs.replace(scenario, steps=scenario.steps[:1], preconditions=())
+    candidate: Any = Nothing(error)
+    if isinstance(error, KeyError):
+        candidate.describe = lambda: {"clock": 0}
+    checks = run(part, plan(), candidate, Folder(tmp_path / "out"))
+    assert {(check.status.value, check.reason) for check in checks} == {expected}
+    assert (tmp_path / "out/checks.json").is_file()
 
 
 # ---- data
