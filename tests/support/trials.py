@@ -86,7 +86,7 @@ def machine_documents(machine: StandIn) -> str:
     here = yaml.safe_dump({"kind": "Cluster", "metadata": {"name": "here"}, "spec": body})
     far = simulated_cluster(
         "far",
-        [{"count": 1, "prefix": "far", "cpu": "8", "memory": "32Gi",
+        [{"count": 1, "prefix": "far", "cpu": "8", "memory": "32Gi", "labels": {"zone": "b"},
           "devices": [{"class": "npu", "family": "ascend", "model": "910B3", "count": 2, "memory": "64Gi"}]}],
     )  # fmt: skip
     return documents(
@@ -153,9 +153,10 @@ def pool_documents(gpu_nodes: int, npu_nodes: int, each: int = 8) -> str:
     gpu = {"class": "gpu", "family": "nvidia", "model": "A100", "count": each, "memory": "80Gi"}
     npu = {"class": "npu", "family": "ascend", "model": "910B3", "count": each, "memory": "64Gi"}
     cards = [
-        {"count": nodes, "prefix": prefix, "cpu": "64", "memory": "512Gi", "devices": [card]}
+        {"count": nodes, "prefix": prefix, "cpu": "64", "memory": "512Gi", "labels": {"zone": "a"},
+         "devices": [card]}
         for nodes, prefix, card in ((gpu_nodes, "g", gpu), (npu_nodes, "a", npu))
-    ]
+    ]  # fmt: skip
     cores = [{"count": 2, "prefix": "c", "cpu": "32", "memory": "128Gi"}]
     return documents(
         simulated_cluster("pool", cards), simulated_cluster("cores", cores),

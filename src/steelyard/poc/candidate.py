@@ -148,6 +148,11 @@ class Candidate(Protocol):
         """Figures of too few, too many and unused labels."""
         ...
 
+    def labels(self) -> tuple[list[Json], list[Json]]:
+        """Labels that stand on nodes, and the history of labels: {cluster, node, key, value}, in the history
+        also {from, until, set_by}."""
+        ...
+
     def declare_label(self, key: str, cluster: str) -> Refusal | None:
         """Tries to use a label in a declaration, changing nothing; None: it was accepted."""
         ...

@@ -47,6 +47,13 @@ def once(seen: Json, plan: Plan, _: str) -> Outcome:
     return _outcome(ok, "once" if ok else "once-not", seen=seen, count=seen["count"], first=first, **wrong)
 
 
+def marked(seen: Json, plan: Plan, _: str) -> Outcome:
+    """What the plan knows to be simulated says so."""
+    ok = not seen["unmarked"]
+    return _outcome(ok, "marked" if ok else "marked-not", seen=seen, count=seen["marked"],
+                    first=seen["unmarked"])  # fmt: skip
+
+
 def registered(seen: Json, plan: Plan, _: str) -> Outcome:
     """Every resource has a record of its registration."""
     ok = not seen["unregistered"]
@@ -104,6 +111,15 @@ def unknown_label_refused(seen: Json, plan: Plan, _: str) -> Outcome:
 def _names(refusal: Json | None, key: str) -> bool:
     reasons = [] if refusal is None else refusal["reasons"]
     return any(key in str(reason.get("params")) for reason in reasons)
+
+
+def labels_kept(seen: Json, plan: Plan, _: str) -> Outcome:
+    """Every label that stands on a node stands in the history, too, with who set it and since when."""
+    if not seen["labels"]:
+        return _outcome(None, "labels-none")
+    ok = not seen["untold"]
+    return _outcome(ok, "labels-kept" if ok else "labels-not", count=seen["labels"],
+                    intervals=seen["intervals"], first=seen["untold"])  # fmt: skip
 
 
 def lint_figures(seen: Json, plan: Plan, _: str) -> Outcome:
@@ -313,10 +329,12 @@ def fresh(seen: Json, plan: Plan, _: str) -> Outcome:
 
 RULES: dict[str, Rule] = {
     "once": once,
+    "marked": marked,
     "registered": registered,
     "probe-equal": probe_equal,
     "provenance": provenance,
     "unknown-label-refused": unknown_label_refused,
+    "labels-kept": labels_kept,
     "lint-figures": lint_figures,
     "misfit-refused": misfit_refused,
     "allocated": allocated,

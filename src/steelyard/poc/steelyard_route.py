@@ -35,6 +35,7 @@ class SteelyardRoute:
         self._connect = connect
         self._before: dict[str, Json] = {}
         self._nodes: dict[str, str] = {}  # device → node, by their ids
+        self._labels: list[Json] = []  # as the last inventory showed them
 
     def describe(self) -> Json:
         """See Candidate."""
@@ -45,8 +46,14 @@ class SteelyardRoute:
     def inventory(self, at: int | None = None) -> list[Resource]:
         """See Candidate."""
         query = {} if at is None else {"at": at}
-        owners, found = self._owners(), []
-        for node in self._client.inventory(**query):
+        owners, found, nodes = self._owners(), [], self._client.inventory(**query)
+        if at is None:
+            self._labels = [
+                {"cluster": node["cluster"], "node": node["name"], "key": key, "value": value}
+                for node in nodes
+                for key, value in node["labels"].items()
+            ]
+        for node in nodes:
             for device in node["devices"]:
                 self._nodes[device["id"]] = node["id"]
                 found.append(_resource(device, node["observed_at"], owners))
@@ -96,6 +103,10 @@ class SteelyardRoute:
     def lint(self) -> Json:
         """See Candidate."""
         return self._client.label_lint()
+
+    def labels(self) -> tuple[list[Json], list[Json]]:
+        """See Candidate."""
+        return self._labels, self._client.label_history()["nodes"]
 
     def declare_label(self, key: str, cluster: str) -> Refusal | None:
         """See Candidate."""

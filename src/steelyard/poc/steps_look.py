@@ -32,6 +32,12 @@ def register(trial: Trial) -> Json:
         for group in trial.plan.scope
         for node in group.node_names()
     }
+    marked = {
+        (group.cluster, node, group.device_class)
+        for group in trial.plan.scope
+        if group.simulated
+        for node in group.node_names()
+    }
     outcomes = {(one["cluster"], one["uid"]) for one in registrations if one["outcome"] == "registered"}
     return {
         "count": len(resources),
@@ -39,6 +45,12 @@ def register(trial: Trial) -> Json:
         "extra": [_joined(k) for k, n in counts.items() if n > wanted.get(k, 0)][:_DIFFERENCES],
         "double": [_joined(k) for k, n in keys.items() if n > 1][:_DIFFERENCES],
         "ownerless": [r.uid for r in resources if not r.owner and not r.divided][:_DIFFERENCES],
+        "unmarked": [
+            _joined((r.cluster, r.uid))
+            for r in resources
+            if not r.simulated and (r.cluster, r.node, r.device_class) in marked
+        ][:_DIFFERENCES],
+        "marked": sum(r.simulated for r in resources),
         "unregistered": [_joined(k) for k in keys if k not in outcomes][:_DIFFERENCES],
         "simulated": any(r.simulated for r in resources),
         "capacity": {_joined(key): one.capacity for key, one in trial.sums().items()},
@@ -137,10 +149,19 @@ def label(trial: Trial) -> Json:
     asked = trial.candidate.submit(_task(trial, "label", {}, {_UNKNOWN: "x"}))
     if isinstance(asked, str):
         trial.candidate.end(asked)
-    lint = trial.candidate.lint()
-    found = {"key": _UNKNOWN, "declared": _told(declared), "asked": _told(asked), "lint": lint}
+    lint, (standing, history) = trial.candidate.lint(), trial.candidate.labels()
+    open_now = {_label_key(one) for one in history if one["until"] is None and one["set_by"]}
+    found = {
+        "key": _UNKNOWN, "declared": _told(declared), "asked": _told(asked), "lint": lint,
+        "labels": len(standing), "intervals": len(history),
+        "untold": ["/".join(key) for key in map(_label_key, standing) if key not in open_now][:_DIFFERENCES],
+    }  # fmt: skip
     trial.keep("labels.json", found)
     return found
+
+
+def _label_key(label: Json) -> tuple[str, ...]:
+    return label["cluster"], label["node"], label["key"], label["value"]
 
 
 def misfit(trial: Trial) -> Json:
