@@ -118,6 +118,16 @@ def test_a_late_start_of_what_was_forgotten_runs_nothing(engine: LocalEngine, tm
     assert not (tmp_path / "data/local/members/mb_1").exists()
 
 
+def test_a_word_that_nobody_waits_for_finds_the_next_runner(engine: LocalEngine, tmp_path: Path) -> None:
+    engine.start([sh("at_1", "exit 0")])
+    wait_ended(engine, "mb_1")
+    wait_free(engine, "at_1")
+    kill_runner(tmp_path)
+    engine.forget(["at_1"])
+    assert engine.observe(None).members == ()
+    assert os.listdir(tmp_path / "data/local/members") == []
+
+
 def test_what_has_not_ended_is_not_forgotten(engine: LocalEngine) -> None:
     engine.start([sh("at_1", "sleep 60")])
     running(engine, "mb_1")

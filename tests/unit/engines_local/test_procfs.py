@@ -86,7 +86,7 @@ def test_what_is_known_of_older_processes_is_what_a_plain_look_finds() -> None:
     """Whoever comes and goes between the looks, and however old those are that are read again."""
     chance, known, mine = random.Random(7), procfs.Known(), [idle() for _ in range(20)]
     try:
-        for _ in range(30):
+        for _ in range(12):
             for _ in range(chance.randrange(6)):
                 end(mine.pop(chance.randrange(len(mine))))
             mine += [idle() for _ in range(chance.randrange(6))]

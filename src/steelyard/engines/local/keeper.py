@@ -382,6 +382,10 @@ class Keeper:
                 return
             finally:
                 os.close(lock)
+        gone = self.layout.notes(f"{member[:58]}-gone")  # at once: nobody finds a part of the notes
+        with suppress(OSError):
+            os.rename(folder, gone)
+            folder = gone
         remove_tree(folder)
 
 

@@ -11,9 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from steelyard.engines.local import protocol
 from steelyard.engines.local.paths import Layout, short_socket_path
@@ -22,6 +22,7 @@ from steelyard.engines.local.stream import LocalStream
 from steelyard.engines.port import EngineUnavailable
 from steelyard.model.errors import UnavailableError
 
+T = TypeVar("T")
 _START_SECONDS = 15.0
 _REPLY_SECONDS = 30.0
 _RUNNER = "steelyard.engines.local.runner"
@@ -44,11 +45,15 @@ class Link:
 
     def ask(self, operation: str, **fields: Any) -> Any:
         """The result of an operation."""
+        return self._try_twice(lambda: self._exchange({"op": operation, **fields}))
+
+    def _try_twice(self, act: Callable[[], T]) -> T:
+        """Over a connection that may turn out to be to a runner that is gone: then to the next one."""
         with self._lock:
             for last in (False, True):
                 try:
                     self._connect()
-                    return self._exchange({"op": operation, **fields})
+                    return act()
                 except (OSError, ValueError) as failed:  # ValueError: a reply cut short
                     self._disconnect()
                     if last or self._cut:
@@ -61,13 +66,7 @@ class Link:
 
     def tell(self, operation: str, **fields: Any) -> None:
         """Asks for an operation whose result nobody waits for; whether it was done is not known."""
-        with self._lock:
-            try:
-                self._connect()
-                self._send({"op": operation, **fields})
-            except (OSError, ValueError) as failed:
-                self._disconnect()
-                raise EngineUnavailable("runner-unreachable", text=str(failed)[:200]) from failed
+        self._try_twice(lambda: self._send({"op": operation, **fields}))
 
     def open_stream(self, operation: str, **fields: Any) -> LocalStream:
         """A connection of its own that the runner hands over to whatever the operation starts. Not sent
