@@ -53,15 +53,14 @@ class Place:
     def token(self) -> str:
         return self.server.client.headers["Authorization"].partition(" ")[2]
 
-    def told(self, out: str = "out", lang: str = "en") -> subprocess.CompletedProcess[str]:
+    def told(self, out: str = "out", *more: str) -> subprocess.CompletedProcess[str]:
         """The whole scenario, as an operator runs it."""
         plan = self.folder / "plan.yaml"
         plan.write_text(yaml.safe_dump(self.plan))
         env = {**environment(self.folder), "STEELYARD_URL": self.url, "STEELYARD_TOKEN": self.token}
         command = [str(PROGRAM), "poc", "run", "s1", "--plan", str(plan), "--out", str(self.folder / out)]
-        return subprocess.run(
-            [*command, "--lang", lang], env=env, capture_output=True, text=True, timeout=280, check=False
-        )
+        command += ["--lang", "en", *more]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=280, check=False)
 
     def end_all(self) -> None:
         """Ends what a trial of single steps left."""
@@ -267,7 +266,8 @@ def pool(folder: Path, gpu_nodes: int, npu_nodes: int) -> AbstractContextManager
 
 def test_every_check_passes_on_a_simulated_pool(tmp_path: Path) -> None:
     with pool(tmp_path, 6, 2) as place:
-        found = Run(place.told(lang="zh"), tmp_path / "out")
+        found = Run(place.told("out", "-o", "json"), tmp_path / "out")
+    assert json.loads(found.done.stdout).items() <= found.summary.items()
     assert not_passed(found) == {}
     assert found.done.returncode == 0, found.done.stdout + found.done.stderr
     assert found.checks["s1.1.2.probe.pool.gpu"]["seen_by"] == ["simulation"]

@@ -85,7 +85,8 @@ def poc_run(
     def connect() -> Any:
         return table.load("steelyard.cli.connection:connect")(session)
 
-    return call("poc run", session.client, connect, scenario, plan, out, session.lang)
+    as_data = session.output == "json"
+    return call("poc run", session.client, connect, scenario, plan, out, session.lang, as_data)
 
 
 def reset_password(

@@ -5,8 +5,10 @@ main(client, connect, scenario, plan, out, lang) -> exit status: 0 passed, 1 fai
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from steelyard.client import Client
 from steelyard.locale import text, word
@@ -23,9 +25,13 @@ EXIT = {Status.PASS: 0, Status.FAIL: 1, Status.PENDING: 6}
 
 
 def main(
-    client: Client, connect: Callable[[], Client], scenario: str, plan: Path, out: Path, lang: str
-) -> int:
-    """Runs it. `connect` opens another connection. Raises SteelyardError where it can't begin."""
+    client: Client, connect: Callable[[], Client], scenario: str, plan: Path, out: Path, lang: str,
+    as_data: bool = False,
+) -> int:  # fmt: skip
+    """Runs it. `connect` opens another connection; `as_data`: the summary as JSON in place of lines.
+
+    Raises SteelyardError where it can't begin.
+    """
     if scenario not in SCENARIOS:
         raise InvalidError(
             "argument-invalid", name="SCENARIO", given=scenario[:60], expected="|".join(SCENARIOS)
@@ -33,18 +39,24 @@ def main(
     read = read_plan(plan)
 
     def say(step: StepSpec, checks: list[Check]) -> None:
-        print(text(f"poc.{scenario}.step.{step.id}", None, lang))
-        for check in checks:
-            print(line_of(check, lang), flush=True)
+        if not as_data:
+            print(text(f"poc.{scenario}.step.{step.id}", None, lang))
+            print("\n".join(line_of(check, lang) for check in checks), flush=True)
 
     checks = run(load_scenario(scenario), read, SteelyardRoute(client, connect), Folder(out), say)
     summary = summary_of(checks)
-    counts = summary["counts"]
-    verdict = word("poc-status", summary["verdict"], lang)
+    if as_data:
+        print(json.dumps(summary, indent=2))
+    else:
+        _conclude(summary, len(checks), out / f"report.{lang}.txt", lang)
+    return EXIT[Status(summary["verdict"])]
+
+
+def _conclude(summary: dict[str, Any], count: int, report: Path, lang: str) -> None:
+    counts, verdict = summary["counts"], word("poc-status", summary["verdict"], lang)
     params = {
         "verdict": verdict, "passed": counts["pass"], "failed": counts["fail"], "pending": counts["pending"],
-        "all": len(checks),
+        "all": count,
     }  # fmt: skip
     print(text("poc.report.verdict", params, lang))
-    print(text("poc.report.where", {"path": str(out / f"report.{lang}.txt")}, lang))
-    return EXIT[Status(summary["verdict"])]
+    print(text("poc.report.where", {"path": str(report)}, lang))

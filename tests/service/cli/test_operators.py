@@ -69,10 +69,10 @@ def test_operator_commands_call_what_the_table_names(
 def test_a_trial_is_given_the_session_s_client_and_a_way_to_open_another(
     calls: list[tuple[Any, ...]],
 ) -> None:
-    line = "poc run s1 --plan /p.yaml --out /o"
+    line = "poc run s1 --plan /p.yaml --out /o -o json"
     assert installed().run(*line.split(), lang="zh", STEELYARD_DATA="/d") == 7
     client, connect, *rest = calls[0]
-    assert rest == ["s1", Path("/p.yaml"), Path("/o"), "zh"]
+    assert rest == ["s1", Path("/p.yaml"), Path("/o"), "zh", True]
     with connect() as another:
         assert another is not client
 
