@@ -47,7 +47,7 @@ def _spec(trial: Trial, name: str, task: Task) -> TaskSpec:
 
 def _start(trial: Trial, task: Task) -> Json:
     before, spec = trial.sums(), _spec(trial, task.device_class, task)
-    asked = trial.candidate.submit(spec)
+    asked = trial.submit(spec)
     found: Json = {"mark": spec.name, "task": None, "device": None, "sums": None, "observed": None}
     if isinstance(asked, Refusal):
         return {**found, "refusal": msgspec.to_builtins(asked)}
@@ -183,7 +183,7 @@ def break_device(trial: Trial) -> Json:
     fault, before = trial.plan.fault, trial.sums()
     resource = _named(trial, fault.device)
     cpu = next((t for t in trial.plan.tasks if t.device_class == "cpu"), trial.plan.tasks[0])
-    asked = trial.candidate.submit(_spec(trial, "bystander", cpu))
+    asked = trial.submit(_spec(trial, "bystander", cpu))
     bystander = None if isinstance(asked, Refusal) else asked
     if bystander is not None:
         trial.until(lambda: _running(trial.candidate.task(bystander)))
@@ -191,6 +191,7 @@ def break_device(trial: Trial) -> Json:
     try:
         trial.sleep(trial.plan.bounds.poll_ms / 1000)
         hands.do(fault.inject, trial.candidate, fault.device.cluster)
+        trial.later.callback(_clear, trial)
         down, took = trial.until(lambda: _unavailable(trial.candidate.resource(resource.id)), health=True)
         heard, _ = trial.until(lambda: watch.heard(resource.id))
     finally:
@@ -208,12 +209,21 @@ def break_device(trial: Trial) -> Json:
     return found
 
 
+def _clear(trial: Trial) -> None:
+    """Undoes the fault, once."""
+    if trial.seen.setdefault("cleared", False):
+        return
+    trial.seen["cleared"] = True
+    fault = trial.plan.fault
+    hands.undo(fault.inject, trial.candidate, fault.device.cluster)
+    hands.do(fault.clear, trial.candidate, fault.device.cluster)
+
+
 def mend(trial: Trial) -> Json:
     """1.10: the fault is undone; the device comes back, and nothing else was touched."""
     fault, broken = trial.plan.fault, trial.seen.get("1.9") or {}
     resource = _named(trial, fault.device)
-    hands.undo(fault.inject, trial.candidate, fault.device.cluster)
-    hands.do(fault.clear, trial.candidate, fault.device.cluster)
+    _clear(trial)
     up, took = trial.until(lambda: _usable(trial.candidate.resource(resource.id)), health=True)
     page = up or trial.candidate.resource(resource.id)
     state = None
@@ -283,7 +293,7 @@ def wrong_class(trial: Trial) -> Json:
     """1.12: a class is asked for where there is only another."""
     task = trial.plan.wrong_class
     spec = _spec(trial, "wrong-class", task)
-    asked = trial.candidate.submit(spec)
+    asked = trial.submit(spec)
     cluster = task.clusters[0] if task.clusters else ""
     found: Json = {"mark": spec.name, "class": task.device_class, "refusal": None, "state": None}
     found["simulated"] = cluster in trial.plan.observers.simulations

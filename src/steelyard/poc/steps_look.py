@@ -146,7 +146,7 @@ def provenance(trial: Trial) -> Json:
 def label(trial: Trial) -> Json:
     """1.4: a label that nobody declared, in a declaration and in a request; the lint."""
     declared = trial.candidate.declare_label(_UNKNOWN, trial.plan.scope[0].cluster)
-    asked = trial.candidate.submit(_task(trial, "label", {}, {_UNKNOWN: "x"}))
+    asked = trial.submit(_task(trial, "label", {}, {_UNKNOWN: "x"}))
     if isinstance(asked, str):
         trial.candidate.end(asked)
     lint, (standing, history) = trial.candidate.lint(), trial.candidate.labels()
@@ -166,7 +166,7 @@ def _label_key(label: Json) -> tuple[str, ...]:
 
 def misfit(trial: Trial) -> Json:
     """1.5: a task that no node's labels fit."""
-    asked = trial.candidate.submit(_task(trial, "misfit", {}, trial.plan.misfit))
+    asked = trial.submit(_task(trial, "misfit", {}, trial.plan.misfit))
     record = None
     if isinstance(asked, str):
         trial.candidate.end(asked)

@@ -6,12 +6,14 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 
-from steelyard.poc.candidate import Candidate, ClassSum, Resource
+from steelyard.model.errors import SteelyardError
+from steelyard.poc.candidate import Candidate, ClassSum, Refusal, Resource, TaskSpec
 from steelyard.poc.folder import Folder
 from steelyard.poc.observers.kernel import KernelProbe, ProcessProbe
 from steelyard.poc.observers.observed import Held, Seen
@@ -72,9 +74,24 @@ class Trial:
     seen: dict[str, Any] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     step: str = "1.0"
+    later: ExitStack = field(default_factory=ExitStack)  # what is still to be taken back, however it ends
 
     def __post_init__(self) -> None:
         self.eyes = Eyes(self.plan.observers)
+
+    # ---- what is taken back
+
+    def submit(self, task: TaskSpec) -> str | Refusal:
+        """Submits a task that ends with the trial at the latest."""
+        asked = self.candidate.submit(task)
+        if isinstance(asked, str):
+            self.later.callback(self._end, asked)
+        return asked
+
+    def _end(self, task: str) -> None:
+        with suppress(SteelyardError):
+            if self.candidate.task(task).state not in ("ending", "ended"):
+                self.candidate.end(task)
 
     # ---- looking, each time as a sample
 
