@@ -60,7 +60,8 @@ READERS: Mapping[str, Cell] = {
 }
 _IDENTITY = ("index", "module", "pci", "model")
 _CELL_MAX = 120
-_END = re.compile(r"[|│]?\s*(?:process|processes|进程)\b", re.IGNORECASE)
+#: How the list of processes begins, in English or Chinese.
+_END = re.compile(r"[|│]?\s*(?:process|processes|\u8fdb\u7a0b)\b", re.IGNORECASE)
 
 Forms: TypeAlias = Mapping[str, re.Pattern[str]]
 Row: TypeAlias = tuple[re.Pattern[str], ...]
