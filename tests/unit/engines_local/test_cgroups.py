@@ -22,9 +22,11 @@ def test_version_2_is_taken_where_it_is_delegated(tmp_path: Path) -> None:
     write(base / "cgroup.controllers", "cpu memory pids\n")
     write(base / "cgroup.subtree_control")
     write(base / "ours/cgroup.subtree_control")
+    write(base / "ours/cpu.weight", "100")
     found = cgroups.detect("ours", str(tmp_path))
     ours = f"{base}/ours"
     assert found == Hierarchy("cgroup-v2", (("memory", ours), ("cpu", ours), ("pids", ours)))
+    assert (base / "ours/cpu.weight").read_text() == str(min(10_000, 400 * (os.cpu_count() or 1)))
     assert (base / "cgroup.subtree_control").read_text() == "+memory +cpu +pids"
     assert (base / "ours/cgroup.subtree_control").read_text() == "+memory +cpu +pids"
 
@@ -33,8 +35,11 @@ def test_version_1_is_taken_in_a_hybrid_whose_version_2_has_no_controllers(tmp_p
     write(tmp_path / "proc/self/cgroup", "4:memory:/a\n1:cpu,cpuacct:/\n0::/\n")
     write(tmp_path / "sys/fs/cgroup/memory/a/ours/cgroup.procs")
     write(tmp_path / "sys/fs/cgroup/cpu/ours/cgroup.procs")
+    shares = tmp_path / "sys/fs/cgroup/cpu/ours/cpu.shares"
+    write(shares, "1024")
     found = cgroups.detect("ours", str(tmp_path))
     assert found.mode == "cgroup-v1"
+    assert shares.read_text() == str(min(262_144, 4096 * (os.cpu_count() or 1)))
     assert [controller for controller, _ in found.bases] == ["memory", "cpu"]
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ _CONTROLLERS = ("memory", "cpu", "pids")
 _DELEGATED = ("trusted.delegate", "user.delegate")
 _OURS = "steelyard-server"
 _MIB = 1 << 20
+#: Busy processes a core, as which all members together are scheduled.
+_A_CORE = 4
 _ROOT = "/sys/fs/cgroup/"
 
 
@@ -124,6 +127,7 @@ def _detect_v2(own: dict[str, str], name: str, root: str) -> Hierarchy | None:
         _write(f"{outer}/cgroup.subtree_control", asked)
     except OSError:
         return None
+    _weigh(outer if "cpu" in wanted else None, "cpu.weight", 100, 10_000)
     return Hierarchy("cgroup-v2", tuple((one, outer) for one in wanted))
 
 
@@ -162,7 +166,18 @@ def _detect_v1(own: dict[str, str], name: str, root: str) -> Hierarchy | None:
             continue
         if os.path.exists(f"{outer}/cgroup.procs"):
             bases.append((controller, outer))
-    return Hierarchy("cgroup-v1", tuple(bases)) if bases and bases[0][0] == "memory" else None
+    if not bases or bases[0][0] != "memory":
+        return None
+    _weigh(dict(bases).get("cpu"), "cpu.shares", 1024, 262_144)
+    return Hierarchy("cgroup-v1", tuple(bases))
+
+
+def _weigh(outer: str | None, file: str, usual: int, most: int) -> None:
+    """All members together weigh as much as a few busy processes a core, not as one: else a short program
+    waits for its turn behind whoever starts it. What each may use is bounded by its own limit."""
+    with suppress(OSError):  # only an order of preference
+        if outer is not None:
+            _write(f"{outer}/{file}", str(min(usual * _A_CORE * (os.cpu_count() or 1), most)))
 
 
 def named(hierarchy: Hierarchy, member: str) -> tuple[str, ...]:
