@@ -269,7 +269,6 @@ class Agent:
                 self._report(Seen(self.cluster, capabilities=self.engine.capabilities()))
                 self._described = True
             observation = self.engine.observe(self._cursor)
-            probes = self.engine.probe_release(observation.gone) if observation.gone else ()
         except EngineUnavailable as error:
             self._unreachable(error)
             return
@@ -280,9 +279,19 @@ class Agent:
             return
         self._cursor = observation.cursor
         self._failing = False
+        probes = self._probe_gone(observation.gone)
         self.mailbox.put(Seen(self.cluster, observation=observation, probes=probes))
         if observation.members or observation.complete:
             self._wake()
+
+    def _probe_gone(self, attempt_ids: tuple[str, ...]) -> tuple[ReleaseProbe, ...]:
+        """What was observed is told in any case: who can't be probed now is when its end is booked."""
+        try:
+            return self.engine.probe_release(attempt_ids) if attempt_ids else ()
+        except Exception:
+            # an engine's call, as above
+            log.warning("gone-not-probed", cluster=self.cluster, exc_info=True)
+            return ()
 
     def _inventory(self) -> None:
         try:

@@ -105,6 +105,26 @@ def test_a_gang_is_over_with_its_last_member(engine: LocalEngine) -> None:
     assert engine.probe_release(gone)[0].free
 
 
+def test_an_end_is_told_although_its_release_can_not_be_probed(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_attempt_ids: object) -> None:
+        raise OSError("no look at the processes")
+
+    monkeypatch.setattr(engine, "probe_release", fails)
+    agent = Agent(engine, lambda: None)
+    agent.send(Start((sh("at_1", "exit 3"),)))
+    seen: list[Seen] = []
+    deadline = time.monotonic() + 30
+    while not any(each.observation is not None and each.observation.gone for each in seen):
+        agent.step()
+        seen += drain([agent])
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert [one.exit_code for each in seen for one in members_of(each) if one.exit_code is not None]
+    assert [each.failed for each in seen if each.failed is not None] == []
+
+
 #: A runner of the release before: it tells nothing by itself.
 EARLIER = """
 import sys
