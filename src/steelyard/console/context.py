@@ -18,6 +18,8 @@ from steelyard.services.workloads import Desk
 from steelyard.store.store import Store
 
 T = TypeVar("T")
+#: How old, in seconds, what is shown as the present inventory may be where reading it takes long.
+STALE_S = 5.0
 
 
 class Lane(Protocol):
@@ -45,5 +47,5 @@ class Console:
     health: tuple[float, tuple[Check, ...]] = (-1e9, ())
     usage: Kept[UsageSeries] = field(default_factory=Kept)
     pasts: Kept[DevicePast | None] = field(default_factory=Kept)
-    census: Kept[Census] = field(default_factory=Kept)
+    census: Kept[Census] = field(default_factory=lambda: Kept(longest=STALE_S))
     instants: Kept[Mapping[str, Any]] = field(default_factory=Kept)

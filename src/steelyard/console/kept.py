@@ -25,8 +25,12 @@ class _Turn:
 class Kept(Generic[T]):
     """By key; a key says everything on which the answer depends, who may see it included."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, longest: float = LONGEST_S
+    ) -> None:
+        """`longest`: seconds that an answer is kept at most."""
         self._clock = clock
+        self._longest = longest
         self._lock = threading.Lock()
         self._answers: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
         self._making: WeakValueDictionary[Hashable, _Turn] = WeakValueDictionary()
@@ -51,7 +55,7 @@ class Kept(Generic[T]):
         with self._lock:
             self._answers.pop(key, None)
             if ended - begun >= QUICK_S:
-                self._answers[key] = (ended + min(LONGEST_S, TIMES * (ended - begun)), made)
+                self._answers[key] = (ended + min(self._longest, TIMES * (ended - begun)), made)
             while len(self._answers) > MOST:
                 self._answers.popitem(last=False)
         return made

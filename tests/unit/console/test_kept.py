@@ -44,6 +44,16 @@ def test_a_slow_answer_is_kept_for_twenty_times_as_long() -> None:
     assert get("a") == 2
 
 
+def test_what_must_not_be_old_is_kept_for_less() -> None:
+    work = Work(100.0)
+    made: Kept[int] = Kept(work.clock, longest=5.0)
+    assert made.get("a", work) == 1
+    work.at += 4.9
+    assert made.get("a", work) == 1
+    work.at += 0.2
+    assert made.get("a", work) == 2
+
+
 def test_nothing_is_kept_for_longer_than_half_a_minute() -> None:
     work = Work(100.0)
     _, get = kept(work)
