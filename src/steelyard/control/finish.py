@@ -64,13 +64,7 @@ def finish(
     for row in _segments(context, attempt, allocations, now, outcome, verdict, release):
         unit.insert(t.holding_segment, **row)
     context.charge(attempt.charges, -1)
-    values: Row = {
-        **ended.values,
-        "release_confirmed": now,
-        "outcome": outcome.value,
-        "verdict_json": None if verdict is None else _encode(verdict).decode(),
-        **failure_columns(verdict),
-    }
+    values = {**ended.values, "release_confirmed": now, "outcome": outcome.value, **_judged(verdict)}
     detail: Row = {**ended.detail, "outcome": outcome.value, "receipt": receipt, "next": follows}
     if verdict is not None:
         detail["verdict"] = leaf_view(verdict)
@@ -85,6 +79,12 @@ def finish(
     if not reasons:  # what is in quarantine is still to be looked at
         context.after_commit.append(lambda: _forget(context, clusters, ended_id))
     context.changed = True
+
+
+def _judged(verdict: Verdict | None) -> Row:
+    """An attempt's columns for its verdict."""
+    body = None if verdict is None else _encode(verdict).decode()
+    return {"verdict_json": body, **failure_columns(verdict)}
 
 
 def _leave(

@@ -126,43 +126,11 @@ def load_devices_into(state: LiveState, connection: View) -> None:
         state.flags.setdefault(row.object_id, {})[DeviceFlag(row.flag)] = live_flag(row)
     versions = rows.node_versions(connection)
     for row in rows.nodes(connection):
-        labels = msgspec.json.decode(row.labels_json, type=dict[str, str])
-        state.nodes[row.id] = LiveNode(
-            row.id,
-            row.cluster,
-            row.name,
-            labels,
-            Availability(row.availability),
-            row.reason,
-            row.simulated,
-            row.version,
-            Head(row.head_n, row.head_seq, bytes(row.head_hash or b"")),
-            text=row.reason_text,
-            state_version=versions.get(row.id, 0),
-        )
+        state.nodes[row.id] = _live_node(row, versions.get(row.id, 0))
         state.touch_node(row.id)
     uids: dict[int, str] = {}
     for row in rows.devices(connection):
-        device = LiveDevice(
-            row.id,
-            row.node_id,
-            row.cluster,
-            row.uid,
-            DeviceClass(row._mapping["class"]),
-            row.family,
-            row.model,
-            row.capacity,
-            row.memory,
-            Availability(row.availability),
-            row.reason,
-            row.simulated,
-            row.has_children,
-            row.version,
-            row.pool,
-            row.flavor,
-            uids.get(row.parent_id or 0),
-            text=row.reason_text,
-        )
+        device = _live_device(row, uids.get(row.parent_id or 0))
         uids[row.id] = row.uid
         state.devices[row.id] = device
         state.nodes[row.node_id].devices.append(device)
@@ -176,6 +144,23 @@ def load_devices_into(state: LiveState, connection: View) -> None:
         device = state.devices[row.device_id]
         device.condition, device.condition_version = read_condition(row), row.version
     _place_devices(state)
+
+
+def _live_node(row: Any, state_version: int) -> LiveNode:
+    labels = msgspec.json.decode(row.labels_json, type=dict[str, str])
+    head = Head(row.head_n, row.head_seq, bytes(row.head_hash or b""))
+    return LiveNode(
+        row.id, row.cluster, row.name, labels, Availability(row.availability), row.reason, row.simulated,
+        row.version, head, text=row.reason_text, state_version=state_version,
+    )  # fmt: skip
+
+
+def _live_device(row: Any, parent_uid: str | None) -> LiveDevice:
+    return LiveDevice(
+        row.id, row.node_id, row.cluster, row.uid, DeviceClass(row._mapping["class"]), row.family, row.model,
+        row.capacity, row.memory, Availability(row.availability), row.reason, row.simulated,
+        row.has_children, row.version, row.pool, row.flavor, parent_uid, text=row.reason_text,
+    )  # fmt: skip
 
 
 def _place_devices(state: LiveState) -> None:

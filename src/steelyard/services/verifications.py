@@ -67,25 +67,13 @@ def issue(
     Raises NotFoundError, ConflictError `verification-not-succeeded`, `verification-simulated`,
     `verification-other-model`.
     """
-    row = workloads.get_workload(view, Scope.system(), parse("workload", workload))
-    if row is None:
-        raise NotFoundError("not-found", kind="workload", id=workload[:80])
-    if row["phase"] != Phase.FINISHED or row["outcome"] != Outcome.SUCCEEDED:
-        outcome = row["outcome"] or row["phase"]
-        raise ConflictError("verification-not-succeeded", id=workload, outcome=outcome)
-    held = repository.held_devices(view, row["attempt_id"])
     family, name = model
-    mine = [device for device in held if (device["family"], device["model"]) == (family, name)]
-    if not mine:
-        found = ", ".join(sorted({f"{d['family']}/{d['model']}" for d in held}))[:200]
-        raise ConflictError("verification-other-model", id=workload, family=family, model=name, found=found)
-    if row["simulated"] or any(device["simulated"] for device in mine):
-        raise ConflictError("verification-simulated", id=workload)
-    spec = declared_pools(view).get(mine[0]["pool"] or "")
+    row, device = _shown(view, workload, family, name)
+    spec = declared_pools(view).get(device["pool"] or "")
     environment = "{}" if spec is None else environment_body(spec)
     values: Json = {
-        "kind": row["kind"], "device_class": mine[0]["device_class"], "family": family, "model": name,
-        "pool": mine[0]["pool"], "flavor": mine[0]["flavor"], "environment_json": environment,
+        "kind": row["kind"], "device_class": device["device_class"], "family": family, "model": name,
+        "pool": device["pool"], "flavor": device["flavor"], "environment_json": environment,
         "software_json": _encode(_software(row)).decode(), "admission_id": admission_id,
         "workload_id": row["id"], "attempt_id": row["attempt_id"], "leaf_seq": row["head_seq"],
         "issued_at": now, "issued_by": who, "expires_at": now + lasts,
@@ -106,6 +94,24 @@ def issue(
     unit.leaf(draft, carrier)
     move_pools(unit)
     return {"verification": render(NOUN, verification_id), **said}
+
+
+def _shown(view: View, workload: str, family: str, model: str) -> tuple[Record, Record]:
+    """A workload that ended well on a real device of the model, and the first such device."""
+    row = workloads.get_workload(view, Scope.system(), parse("workload", workload))
+    if row is None:
+        raise NotFoundError("not-found", kind="workload", id=workload[:80])
+    if row["phase"] != Phase.FINISHED or row["outcome"] != Outcome.SUCCEEDED:
+        outcome = row["outcome"] or row["phase"]
+        raise ConflictError("verification-not-succeeded", id=workload, outcome=outcome)
+    held = repository.held_devices(view, row["attempt_id"])
+    mine = [device for device in held if (device["family"], device["model"]) == (family, model)]
+    if not mine:
+        found = ", ".join(sorted({f"{d['family']}/{d['model']}" for d in held}))[:200]
+        raise ConflictError("verification-other-model", id=workload, family=family, model=model, found=found)
+    if row["simulated"] or any(device["simulated"] for device in mine):
+        raise ConflictError("verification-simulated", id=workload)
+    return row, mine[0]
 
 
 def _software(row: Record) -> Json:
