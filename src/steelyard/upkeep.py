@@ -109,13 +109,11 @@ def _taken_back(folder: Path, database: str | None) -> Iterator[None]:
     """A restore that fails leaves no database file behind; one that is there is not touched."""
     if database is None and (folder / SQLITE_NAME).exists():
         raise ConflictError("restore-not-empty", target=str(folder / SQLITE_NAME))
-    try:
+    with contextlib.ExitStack() as unfinished:
+        for suffix in ("", "-wal", "-shm") if database is None else ():
+            unfinished.callback((folder / f"{SQLITE_NAME}{suffix}").unlink, missing_ok=True)
         yield
-    except BaseException:
-        if database is None:
-            for suffix in ("", "-wal", "-shm"):
-                (folder / f"{SQLITE_NAME}{suffix}").unlink(missing_ok=True)
-        raise
+        unfinished.pop_all()
 
 
 def _remember_home(folder: Path, manifest: Manifest) -> None:

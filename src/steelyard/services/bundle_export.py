@@ -9,6 +9,7 @@ from __future__ import annotations
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -187,12 +188,11 @@ def spooled_tar(files: BundleFolder, beside: Path | None = None) -> BinaryIO:
     """The tar, at its beginning; a large one lies on disk, within `beside`."""
     place = None if beside is None else str(beside)
     spool = cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, dir=place))  # noqa: SIM115  (closed by its reader)
-    try:
+    with ExitStack() as unfinished:
+        unfinished.callback(spool.close)
         write_tar(files, spool)
         spool.seek(0)
-    except BaseException:
-        spool.close()
-        raise
+        unfinished.pop_all()
     return spool
 
 

@@ -8,6 +8,7 @@ What can't be recorded is not shown.
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from typing import Any
 from weakref import WeakKeyDictionary, proxy
 
@@ -45,12 +46,14 @@ class EvidenceReads:
         unit = Unit(actor_of(who))
         extra: dict[str, Any] = {"what": what, "subject": subject, "left_out": left_out}
         unit.leaf(LeafDraft(ACTION, LOG_KIND, LOG_KIND, origin=origin, extra=extra))
-        try:
+        with ExitStack() as unwritten:
+            unwritten.callback(self._forget, key)
             self._store.writer.write(unit)
-        except Exception:
-            with self._lock:
-                self._seen.pop(key, None)
-            raise
+            unwritten.pop_all()
+
+    def _forget(self, key: tuple[str, str, str | None]) -> None:
+        with self._lock:
+            self._seen.pop(key, None)
 
     def _due(self, key: tuple[str, str, str | None]) -> int | None:
         """How many reads were left out before this one; None where this one needs no leaf."""
