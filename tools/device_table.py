@@ -7,18 +7,15 @@ the pages say what can be read and how far that goes. Only what stands between t
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import yaml
 
 from steelyard.devices.catalogue import Family, load_catalogue
 from steelyard.devices.facts import load_facts
-from steelyard.locale import LANGUAGES
+from tools.tables import ROOT, Table, main
 
-ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data" / "devices"
 BEGIN = "<!-- table of families: written by tools/device_table.py -->"
 END = "<!-- end of the table of families -->"
@@ -29,11 +26,6 @@ _HEADINGS = {
     "zh": ("系列", "类别", "厂商", "能读取的输出格式（其样本的最高标记）", "共享或切分方式"),
 }
 _SHARING = ("partition", "share-memory", "share-time")
-
-
-def page(lang: str) -> Path:
-    """The page that holds the table in this language."""
-    return ROOT / "docs" / lang / "devices.md"
 
 
 def marks() -> dict[tuple[str, str], str]:
@@ -74,33 +66,8 @@ def _cells(family: Family, best: dict[tuple[str, str], str], lang: str) -> Itera
     yield ", ".join(dict.fromkeys(modes)) or NOTHING
 
 
-def replaced(text: str, lang: str) -> str:
-    """The page with a current table. Raises ValueError where the two marks are not there."""
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"docs/{lang}/devices.md: the marks of the table are not there, once each")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{render(lang)}\n\n{END}{after}"
-
-
-def main() -> int:
-    """Writes the pages, or with `--check` exits 1 when one is stale."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, fail where a page is stale")
-    check = parser.parse_args().check
-    stale = []
-    for lang in LANGUAGES:
-        path = page(lang)
-        found = path.read_text(encoding="utf-8")
-        fresh = replaced(found, lang)
-        if fresh != found:
-            stale.append(str(path.relative_to(ROOT)))
-            if not check:
-                path.write_text(fresh, encoding="utf-8")
-    if stale:
-        print(("stale: " if check else "written: ") + ", ".join(stale))
-    return 1 if check and stale else 0
+TABLE = Table("devices", BEGIN, END, render)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(TABLE, __doc__))

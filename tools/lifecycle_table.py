@@ -6,15 +6,13 @@ Only what stands between the two marks is replaced. `--check` writes nothing and
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 
-from steelyard.locale import LANGUAGES, word
+from steelyard.locale import word
 from steelyard.model.lifecycle import RULES, Phase, PhaseRule
 from steelyard.model.units import DAY, HOUR, MINUTE, SECOND
+from tools.tables import Table, main
 
-ROOT = Path(__file__).resolve().parent.parent
 BEGIN = "<!-- lifecycle table: written by tools/lifecycle_table.py -->"
 END = "<!-- end of the lifecycle table -->"
 NOTHING = "–"
@@ -68,11 +66,6 @@ _UNITS = {
 }
 
 
-def page(lang: str) -> Path:
-    """The page that holds the table in this language."""
-    return ROOT / "docs" / lang / "architecture.md"
-
-
 def render(lang: str) -> str:
     """The table as Markdown."""
     heads = _HEADINGS[lang]
@@ -112,33 +105,8 @@ def _span(micros: int, lang: str) -> str:
     return f"{micros // unit} {name}"
 
 
-def replaced(text: str, lang: str) -> str:
-    """The page with the table of today. Raises ValueError where the marks are not there, once each."""
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"docs/{lang}/architecture.md: the marks of the table are not there, once each")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{render(lang)}\n\n{END}{after}"
-
-
-def main() -> int:
-    """Writes the pages, or with `--check` exits 1 when one is stale."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, fail where a page is stale")
-    check = parser.parse_args().check
-    stale = []
-    for lang in LANGUAGES:
-        path = page(lang)
-        found = path.read_text(encoding="utf-8")
-        fresh = replaced(found, lang)
-        if fresh != found:
-            stale.append(str(path.relative_to(ROOT)))
-            if not check:
-                path.write_text(fresh, encoding="utf-8")
-    if stale:
-        print(("stale: " if check else "written: ") + ", ".join(stale))
-    return 1 if check and stale else 0
+TABLE = Table("architecture", BEGIN, END, render)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(TABLE, __doc__))

@@ -150,19 +150,19 @@ def test_every_command_is_named_somewhere() -> None:
 # --- what is made from the code ---------------------------------------------------------------------
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_the_lifecycle_table_is_that_of_the_model(lang: str) -> None:
-    page = lifecycle_table.page(lang).read_text(encoding="utf-8")
-    assert lifecycle_table.replaced(page, lang) == page, "run python -m tools.lifecycle_table"
+    page = lifecycle_table.TABLE.page(lang).read_text(encoding="utf-8")
+    assert lifecycle_table.TABLE.replaced(page, lang) == page, "run python -m tools.lifecycle_table"
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_the_table_of_families_is_that_of_the_catalogue(lang: str) -> None:
-    page = device_table.page(lang).read_text(encoding="utf-8")
-    assert device_table.replaced(page, lang) == page, "run python -m tools.device_table"
+    page = device_table.TABLE.page(lang).read_text(encoding="utf-8")
+    assert device_table.TABLE.replaced(page, lang) == page, "run python -m tools.device_table"
 
 
 def test_a_page_without_the_marks_of_the_table_is_an_error() -> None:
     with pytest.raises(ValueError, match="marks"):
-        lifecycle_table.replaced("# no table here", "en")
+        lifecycle_table.TABLE.replaced("# no table here", "en")
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
