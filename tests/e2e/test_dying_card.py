@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.server import Server, running
+from tests.support.server import Server, organisation, running
 from tests.support.stand_in import Gpu, StandIn, stand_in
 
 DOCUMENTS = """
@@ -27,42 +27,7 @@ spec:
     - {name: ram, class: memory}
     - {name: h100, class: gpu, family: nvidia, model: NVIDIA H100 80GB HBM3}
     - {name: ascend, class: npu, family: ascend}
----
-kind: Team
-metadata: {name: vision}
-spec: {}
----
-kind: Project
-metadata: {name: detect}
-spec: {team: vision}
----
-kind: Namespace
-metadata: {name: detect-dev}
-spec: {project: detect, environment: dev}
----
-kind: PriorityClass
-metadata: {name: normal}
-spec: {value: 10}
----
-kind: Cohort
-metadata: {name: all}
-spec: {limits: []}
----
-kind: Queue
-metadata: {name: main}
-spec:
-  cohort: all
-  owner: platform
-  limits:
-    - {class: cpu, nominal: "64"}
-    - {class: memory, nominal: 1Ti}
-    - {class: gpu, nominal: "16"}
-    - {class: npu, nominal: "16"}
----
-kind: Routing
-metadata: {name: default}
-spec: {routes: [{queue: main, priorityClass: normal}]}
-"""
+---""" + organisation(cpu='"64"', memory="1Ti", gpu='"16"', npu='"16"')
 
 
 SECONDS = 120.0

@@ -23,23 +23,13 @@ from typing import Any
 import httpx
 import yaml
 
+from steelyard.engines.local import cgroups
+
 PROGRAM = Path(sys.executable).parent / "steelyard"
 RUNNER = b"steelyard.engines.local.runner"
 START_SECONDS = 60.0
 
-LOCAL_DOCUMENTS = """
-kind: Cluster
-metadata: {name: here}
-spec: {engine: local}
----
-kind: Pool
-metadata: {name: machine}
-spec:
-  cluster: here
-  purpose: batch
-  owner: platform
-  flavors: [{name: core, class: cpu}, {name: ram, class: memory}]
----
+_ORGANISATION = """
 kind: Team
 metadata: {name: vision}
 spec: {}
@@ -62,12 +52,33 @@ spec: {limits: []}
 ---
 kind: Queue
 metadata: {name: main}
-spec: {cohort: all, owner: platform, limits: [{class: cpu, nominal: "64"}, {class: memory, nominal: 1Ti}]}
+spec: {cohort: all, owner: platform, limits: [LIMITS]}
 ---
 kind: Routing
 metadata: {name: default}
 spec: {routes: [{queue: main, priorityClass: normal}]}
 """
+
+
+def organisation(**nominal: str) -> str:
+    """A team down to its namespace, and the queue `main` with so much of each class, where all is routed."""
+    limits = (f"{{class: {name}, nominal: {amount}}}" for name, amount in nominal.items())
+    return _ORGANISATION.replace("LIMITS", ", ".join(limits))
+
+
+LOCAL_DOCUMENTS = """
+kind: Cluster
+metadata: {name: here}
+spec: {engine: local}
+---
+kind: Pool
+metadata: {name: machine}
+spec:
+  cluster: here
+  purpose: batch
+  owner: platform
+  flavors: [{name: core, class: cpu}, {name: ram, class: memory}]
+---""" + organisation(cpu='"64"', memory="1Ti")
 
 #: The same without isolation: programs see the test's files and leave marks there.
 OPEN_DOCUMENTS = LOCAL_DOCUMENTS.replace("{engine: local}", "{engine: local, isolation: {mode: none}}")
@@ -325,6 +336,15 @@ def end_folder(folder: Path, seconds: float = 30.0) -> None:
                 _kill(found, signal.SIGTERM)
         assert time.monotonic() < deadline, f"processes are left: {rest}"
         time.sleep(0.05)
+    remove_groups(folder)
+
+
+def remove_groups(folder: Path) -> None:
+    """A runner that was killed leaves its control groups, empty: some hundred of them slow a machine down."""
+    for outer in Path("/sys/fs/cgroup").glob(f"**/{cgroups.outer_name(os.path.abspath(folder))}"):
+        for group in (*outer.glob("*/"), outer):
+            with contextlib.suppress(OSError):
+                group.rmdir()
 
 
 @contextlib.contextmanager

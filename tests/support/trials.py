@@ -11,46 +11,12 @@ from typing import Any
 
 import yaml
 
+from tests.support.server import organisation
 from tests.support.stand_in import StandIn
 
 Json = dict[str, Any]
 _QUICK = {"confirmSamples": 1, "recoverAfter": "200ms", "recoverSamples": 1, "unknownSamples": 2}
-_ORGANISATION = """
-kind: Team
-metadata: {name: vision}
-spec: {}
----
-kind: Project
-metadata: {name: detect}
-spec: {team: vision}
----
-kind: Namespace
-metadata: {name: detect-dev}
-spec: {project: detect, environment: dev}
----
-kind: PriorityClass
-metadata: {name: normal}
-spec: {value: 10}
----
-kind: Cohort
-metadata: {name: all}
-spec: {limits: []}
----
-kind: Queue
-metadata: {name: main}
-spec:
-  cohort: all
-  owner: platform
-  limits:
-    - {class: cpu, nominal: "100000"}
-    - {class: memory, nominal: 1000Ti}
-    - {class: gpu, nominal: "20000"}
-    - {class: npu, nominal: "20000"}
----
-kind: Routing
-metadata: {name: default}
-spec: {routes: [{queue: main, priorityClass: normal}]}
-"""
+_ORGANISATION = organisation(cpu='"100000"', memory="1000Ti", gpu='"20000"', npu='"20000"')
 
 
 def pool(name: str, cluster: str, **classes: str) -> str:

@@ -14,6 +14,7 @@ Standard library only.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -40,6 +41,11 @@ _ROOT = "/sys/fs/cgroup/"
 def most_pids(cpu: int) -> int:
     """How many processes and threads a member of so many milli-cores may have."""
     return MIN_PIDS + PIDS_A_CORE * -(-cpu // 1000)
+
+
+def outer_name(data: str) -> str:
+    """The name of the outer group of a data folder's members."""
+    return "steelyard-" + hashlib.sha256(data.encode()).hexdigest()[:12]
 
 
 class Hierarchy(NamedTuple):

@@ -7,7 +7,6 @@ it: a shim's hint, and the end of a shim (pidfd). Standard library only.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import resource
 import selectors
@@ -59,8 +58,7 @@ class Keeper:
         self.book = Book(layout, self.abilities.settle)
         self.prober = Prober(selector, self._ready_changed)
         self.crew = Crew(selector)
-        name = "steelyard-" + hashlib.sha256(layout.data.encode()).hexdigest()[:12]
-        self.hierarchy = cgroups.detect(name)
+        self.hierarchy = cgroups.detect(cgroups.outer_name(layout.data))
         self.files_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (self.files_limit[1], self.files_limit[1]))
         self.to_fork: deque[Record] = deque()
