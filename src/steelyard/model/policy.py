@@ -8,6 +8,7 @@ borrowing_limit X below an unbounded root.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -51,23 +52,129 @@ class TreeNode:
     stopped: bool = False
 
 
+class QueueingStrategy(StrEnum):
+    """What a head that does not fit means for those behind it in its queue."""
+
+    STRICT_FIFO = "StrictFIFO"  # they wait with it
+    BEST_EFFORT_FIFO = "BestEffortFIFO"  # they are tried
+
+
+class Reclaim(StrEnum):
+    """From whom a queue may take back what it owns and another queue of its cohort has borrowed."""
+
+    NEVER = "Never"
+    LOWER_PRIORITY = "LowerPriority"
+    ANY = "Any"
+
+
+class Search(StrEnum):
+    """Whether a flavor that would do with a drawback ends the search for a better one."""
+
+    MAY_STOP = "MayStopSearch"
+    TRY_NEXT = "TryNextFlavor"
+
+
+class Preference(StrEnum):
+    """Which drawback is the smaller one."""
+
+    BORROWING_OVER_PREEMPTION = "BorrowingOverPreemption"
+    PREEMPTION_OVER_BORROWING = "PreemptionOverBorrowing"
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorFungibility:
+    """How a queue walks through its ordered flavors. A fit within nominal quota always ends the search."""
+
+    when_can_borrow: Search = Search.MAY_STOP
+    when_can_preempt: Search = Search.TRY_NEXT
+    preference: Preference = Preference.BORROWING_OVER_PREEMPTION
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """Classes that move together through the same ordered flavors."""
+
+    classes: tuple[str, ...]
+    flavors: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class PreemptionRule:
-    """Within a queue a strictly higher priority may evict a lower one, if its own placement is proven."""
+    """Who may be stopped for a queue's work, and how its own work is protected.
+
+    Within a queue a strictly higher priority may evict a lower one; nominal quota that others borrowed
+    is taken back as `reclaim` says. Always only if the preemptor's own placement is proven.
+    """
 
     within_queue: bool = True
-    min_runtime: int = 0  # µs a victim must have run
+    reclaim: Reclaim = Reclaim.ANY
+    borrow_below: int | None = None  # while it borrows itself it may evict priorities below this; None: none
+    min_runtime: int = 0  # µs a victim must have run; read at the lowest common ancestor of both queues
+    delay: int = 0  # µs an attempt must have waited before it may evict; runs anew after its own eviction
+    per_hour: int | None = None  # evictions for this queue's work in an hour; None: not bounded
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """What a queue or cohort declares beside its limits. None: as its parent, else as the defaults are."""
+
+    strategy: QueueingStrategy | None = None
+    fungibility: FlavorFungibility | None = None
+    preemption: PreemptionRule | None = None
+    groups: tuple[ResourceGroup, ...] = ()
+    reservations: int | None = None  # blocked workloads at its head that get a place on the timeline
+    starvation_bound: int | None = None  # µs within which whatever can ever fit starts, or is flagged
+    weight: int = 1000  # of its share beside its siblings, in thousandths
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClass:
+    """A named priority. `ageing` 0 is strict: nothing of a lower class goes before it.
+
+    A class that ages stands in the band of `ages_to` (None: of the highest class there is) and counts
+    there as submitted `ageing` µs later than it was: after that time it precedes whatever is newer.
+    """
+
+    value: int
+    ageing: int = 0
+    ages_to: int | None = None
+
+
+class QueueOrder(StrEnum):
+    """Whose turn it is between the queues of a cohort."""
+
+    FAIR_SHARE = "FairShare"  # the smallest dominant share above quota, with what was used lately
+    PRIORITY = "Priority"  # those within their nominal quota first, then the higher priority
+
+
+class NodeOrder(StrEnum):
+    """Which of the nodes that would do takes a member."""
+
+    FIRST_FIT = "FirstFit"
+    BEST_FIT = "BestFit"
+    NODE_VALUE = "NodeValue"
+
+
+@dataclass(frozen=True, slots=True)
+class Fairness:
+    """How use of the past counts. Half-life 0: it does not."""
+
+    half_life: int = 0  # µs
+    sampling: int = 300_000_000  # µs between two sums; what starts in between is charged at once
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """(project, kind, environment) → queue, priority class. None matches everything; first match wins."""
+    """(project, kind, environment) → queue, priority class, preemption rule. None matches everything; the
+    first match wins."""
 
     queue: str
     priority_class: str
     project: str | None = None
     kind: WorkloadKind | None = None
     environment: str | None = None
+    preemptible: bool | None = None  # None: as the workload says
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +191,9 @@ class Policy:
     max_victims: int = 64  # of one preemption
     observation_bound: int = 60_000_000  # µs; an older observation makes its cluster unknown
     priorities: dict[str, int] = field(default_factory=dict)
+    classes: Mapping[str, PriorityClass] = field(default_factory=dict)
+    queues: Mapping[str, QueueRules] = field(default_factory=dict)  # by queue or cohort
+    order: QueueOrder = QueueOrder.PRIORITY
+    nodes: NodeOrder = NodeOrder.FIRST_FIT
+    fairness: Fairness = Fairness()
+    conversions: Mapping[str, int] = field(default_factory=dict)  # model → thousandths of a normal device

@@ -161,6 +161,14 @@ class WorkloadSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Topology:
+    """How near to each other members must be: keys of node labels, from far to near (zone, rack, …)."""
+
+    required: str | None = None  # all in one domain of this level, or the attempt does not start
+    preferred: str | None = None  # in one domain of this level if there is one
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """What decides where a workload can go: equal shapes get equal answers, so reasons live here.
 
@@ -176,6 +184,12 @@ class Shape:
     preemptible: bool
     kind: str | None = None  # None: of a shape from before pools had rules, as the next
     environment: str | None = None  # of its namespace
+    priority_class: str | None = None
+    user: str | None = None  # who submitted it, where limits or fairness go down to users
+    time_limit: int | None = None  # µs of running
+    least: tuple[int, ...] = ()  # smallest count by role, in the order of `roles`; empty: all or none
+    topology: Topology | None = None
+    speeds: tuple[tuple[str, int], ...] = ()  # by model, thousandths of its speed on its best one
 
     def totals(self) -> dict[DeviceClass, int]:
         """Quantity of the whole gang by class."""

@@ -155,6 +155,12 @@ class RunningView:
     preemptible: bool = True
     stopping: bool = False  # stopping or releasing
     name: str | None = None
+    user: str | None = None
+    kind: str | None = None
+    started_at: int | None = None
+    ends_by: int | None = None  # started + its time limit; None: not known
+    least: tuple[tuple[str, int], ...] = ()  # by role, the members it can shrink to; empty: all or none
+    checkpointed_at: int | None = None  # what it did since would be lost
 
 
 @dataclass(frozen=True, slots=True)
