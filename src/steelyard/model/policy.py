@@ -116,7 +116,8 @@ class PreemptionRule:
 
 @dataclass(frozen=True, slots=True)
 class QueueRules:
-    """What a queue or cohort declares beside its limits. None: as its parent, else as the defaults are."""
+    """What a queue or cohort declares beside its limits. None: as its parent, else as the defaults are;
+    `scheduling.rules.rules_of` says what is in force."""
 
     strategy: QueueingStrategy | None = None
     fungibility: FlavorFungibility | None = None
@@ -193,6 +194,8 @@ class Policy:
     priorities: dict[str, int] = field(default_factory=dict)
     classes: Mapping[str, PriorityClass] = field(default_factory=dict)
     queues: Mapping[str, QueueRules] = field(default_factory=dict)  # by queue or cohort
+    defaults: QueueRules = QueueRules()  # where neither a queue nor a cohort above it declares anything
+    weights: Mapping[str, int] = field(default_factory=dict)  # organisation node → thousandths; else 1000
     order: QueueOrder = QueueOrder.PRIORITY
     nodes: NodeOrder = NodeOrder.FIRST_FIT
     fairness: Fairness = Fairness()
