@@ -13,6 +13,7 @@ from steelyard.scheduling.board import Board
 from steelyard.scheduling.decisions import Eviction, Placement, QuotaBasis
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import Placer, Plan, ShapePlan, answering_clusters, prepare
+from steelyard.scheduling.rules import Rules
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningView
 
@@ -36,6 +37,7 @@ class Context:
         self.board = Board(snapshot.nodes, snapshot.flavors, self.usable)
         self.ledger = Ledger(snapshot.trees, snapshot.usage)
         self.placer = Placer(self.board, self.ledger, policy)
+        self.rules = Rules(policy, snapshot.trees.get(QUEUE_TREE))
         self.placements: list[Placement] = []
         self.evictions: dict[int, Eviction] = {}  # by the victim's attempt id
         self.holds: dict[int, HoldView] = {}  # kept and new ones
@@ -53,7 +55,8 @@ class Context:
         """The shape made ready; once a cycle."""
         known = self._plans.get(shape.key)
         if known is None:
-            known = self._plans[shape.key] = prepare(self.snapshot, self.usable, shape)
+            groups = self.rules.of(shape.queue).groups
+            known = self._plans[shape.key] = prepare(self.snapshot, self.usable, shape, groups=groups)
         return known
 
     def is_barred(self, shape: Shape) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from steelyard.model.policy import Policy
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.workloads import Shape
+from steelyard.scheduling.assign import choose
 from steelyard.scheduling.context import EXPLAIN_EVERY, Context
 from steelyard.scheduling.decisions import (
     Decisions,
@@ -27,7 +28,8 @@ from steelyard.scheduling.decisions import (
 )
 from steelyard.scheduling.explain import Explainer, backoff_reason, pending_evaluation
 from steelyard.scheduling.order import Waiting
-from steelyard.scheduling.preemption import Pools, preempt, settle_holds
+from steelyard.scheduling.placement import Plan
+from steelyard.scheduling.preemption import Pools, settle_holds
 from steelyard.scheduling.snapshot import AddPending, Snapshot
 from steelyard.scheduling.views import HoldView, PendingItem, ShapeGroup
 
@@ -130,18 +132,19 @@ class _Cycle:
         if context.is_barred(shape):
             return False
         plan = context.plan(shape)
-        found = context.placer.place(plan, avoid=item.avoid) if item.avoid else None
-        found = found or context.placer.place(plan)
-        if found is not None and item.standby:
-            context.keep_place(plan, item, found)
-            return True
-        if found is not None:
-            context.commit(plan, item, found)
+        choice = choose(context, pools, plan, item, lambda _found: True)
+        if isinstance(choice, Plan):
+            if item.standby:
+                context.keep_place(plan, item, choice)
+            else:
+                context.commit(plan, item, choice)
             return True
         if context.placer.cut_short:
             context.approximate.add(shape.key)
         # headroom goes first, yet stops nobody: only a replica that is wanted takes back what was lent
-        return not item.standby and preempt(context, pools, plan, item)
+        if choice is not None:
+            context.add_hold(*choice)
+        return choice is not None
 
     def due(self) -> list[Shape]:
         """The blocked shapes to explain now: never looked at first, then those longest ago."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from steelyard.model.ids import render
-from steelyard.model.policy import OnExceed, Policy
+from steelyard.model.policy import QUEUE_TREE, OnExceed, Policy
 from steelyard.model.reasons import Holder, Reason, ReasonCode
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import Shape
@@ -30,6 +30,7 @@ from steelyard.scheduling.holders import Holders
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import ShapePlan, allocations_of, flavor_amounts, prepare
 from steelyard.scheduling.quota import QuotaTree, Shortfall, shortfalls, shown
+from steelyard.scheduling.rules import rules_of
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.views import HoldView, PendingItem
 
@@ -275,9 +276,9 @@ def can_ever_fit(
     Cordoned nodes and clusters that don't answer count as there. Only what is certain is said.
     `bounds` may be given where many shapes are asked about while the nodes stay the same.
     """
-    del policy  # part of the contract: later policies bound what may ever be asked
+    groups = rules_of(policy, snapshot.trees.get(QUEUE_TREE), shape.queue).groups
     bounds = bounds or Bounds(snapshot.nodes, snapshot.flavors)
-    plan = prepare(snapshot, frozenset(snapshot.flavors), shape, shut_too=True)
+    plan = prepare(snapshot, frozenset(snapshot.flavors), shape, shut_too=True, groups=groups)
     nobody = Holders(replace(snapshot, running={}), Ledger(snapshot.trees, {}), ())
     reasons = [reason for reason in barriers(snapshot, plan) if reason.code != ReasonCode.QUEUE_STOPPED]
     for ask in plan.class_asks:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy, ResourceGroup
 from steelyard.model.reasons import Reason
 from steelyard.model.resources import DeviceClass
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
@@ -113,14 +113,28 @@ def own_node(tree: QuotaTree, path: Iterable[str]) -> str | None:
     return next((name for name in path if name in tree.nodes), None)
 
 
+def in_order(groups: Iterable[ResourceGroup], need: Need, names: list[str]) -> list[str]:
+    """Those of a need's flavors that its queue names for the class, in the queue's order; all, if it names
+    none."""
+    group = next((group for group in groups if need.primary.value in group.classes), None)
+    return names if group is None else [name for name in group.flavors if name in names]
+
+
 def prepare(
-    snapshot: Snapshot, usable: frozenset[str], shape: Shape, *, shut_too: bool = False
+    snapshot: Snapshot,
+    usable: frozenset[str],
+    shape: Shape,
+    *,
+    shut_too: bool = False,
+    groups: Iterable[ResourceGroup] = (),
 ) -> ShapePlan:
-    """What a cycle needs to know of a shape. `shut_too`: pools that let nothing new in count as open."""
+    """What a cycle needs to know of a shape. `shut_too`: pools that let nothing new in count as open.
+    `groups` are those of its queue."""
     roles = []
     for index, (name, count, request) in enumerate(shape.roles):
         need = need_of(request)
         allowed, barred, shut = admitted_flavors(snapshot, shape, need, shut_too)
+        allowed = in_order(groups, need, allowed)
         fit = tuple(flavor for flavor in allowed if flavor in usable)
         silent = tuple(flavor for flavor in allowed if flavor not in usable)
         roles.append(RoleNeed(index, name, count, need, fit, silent, barred, shut))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import TypeAlias
 
 from steelyard.scheduling.context import EXPLAIN_EVERY, HOLD_TIMER, Context
 from steelyard.scheduling.decisions import GUARANTEE, WITHIN_QUEUE, DropCause, DroppedHold, Eviction
@@ -29,6 +30,8 @@ MAX_TRIES = 64
 MAX_LOOKS = 100_000
 #: Candidates looked at, as a multiple of the victims allowed.
 CANDIDATES_PER_VICTIM = 16
+
+Proposal: TypeAlias = tuple[HoldView, list[Eviction]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +113,14 @@ def _is_answering(context: Context, hold: HoldView) -> bool:
     return all(member.cluster in context.answering for member in hold.members)
 
 
-def preempt(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) -> bool:
-    """Makes a hold for the attempt, with the evictions it needs; False, and nothing changed, if it can't."""
+def propose(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) -> Proposal | None:
+    """A hold for the attempt with the evictions it needs, or None. Nothing is changed: whoever takes it
+    gives it to `Context.add_hold`."""
     if not context.policy.preemption.within_queue:
-        return False
+        return None
     pool = pools.of(None if item.guaranteed else plan.shape.queue, plan.shape.priority)
     if pool is None or not _is_due(context, plan) or not _is_in_reach(context, plan, pool):
-        return False
+        return None
     context.preemptions_tried += 1
     looks = context.board.looks
     simulation = _Simulation(context, plan)
@@ -128,14 +132,13 @@ def preempt(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) 
     if chosen is None or found is None or len(chosen) > _allowed(context, plan.shape.queue):
         if pool.is_cut:
             context.approximate.add(plan.shape.key)
-        return False
+        return None
     waits_for = (*chosen, *_touching(pool.stopping, found, bool(chosen)))
     hold = HoldView(
         item.attempt_id, item.workload_id, plan.shape, item, found.members, found.charges,
         tuple(sorted(victim.attempt_id for victim in waits_for)), context.now,
     )
-    context.add_hold(hold, [_eviction(plan, item, victim) for victim in chosen])
-    return True
+    return hold, [_eviction(plan, item, victim) for victim in chosen]
 
 
 def _is_due(context: Context, plan: ShapePlan) -> bool:
