@@ -14,7 +14,7 @@ from steelyard.model.errors import InvalidError, SteelyardError
 KINDS = (
     "Cluster", "Pool", "Team", "Project", "Namespace", "PriorityClass", "Cohort", "Queue", "Quota", "Routing",
     "Template", "Binding", "LabelVocabulary", "SupportDocument", "Extension", "ObservationSource",
-    "RegisterEntry",
+    "RegisterEntry", "SchedulingPolicy", "ConversionTable",
 )  # fmt: skip
 WORKLOAD = "Workload"
 _ENDINGS = (".yaml", ".yml")

@@ -46,6 +46,8 @@ COUNTERS: dict[Kind, tuple[str, ...]] = {
     Kind.QUEUE: (POLICY_VERSION,),
     Kind.QUOTA: (POLICY_VERSION,),
     Kind.ROUTING: (POLICY_VERSION,),
+    Kind.SCHEDULING_POLICY: (POLICY_VERSION,),
+    Kind.CONVERSION_TABLE: (POLICY_VERSION,),
     Kind.TEMPLATE: (),
     Kind.BINDING: (ACCESS_VERSION,),
     Kind.LABEL_VOCABULARY: (LABEL_VERSION,),
@@ -97,6 +99,7 @@ def limits_of(document: Document) -> list[Limit]:
                 item.nominal,
                 item.borrowing_limit,
                 item.lending_limit,
+                on_exceed=item.on_exceed,
             )
             for item in spec.limits
         ]

@@ -18,35 +18,37 @@ from steelyard.engines.simulated.spec import parse_simulation
 from steelyard.model.errors import InvalidError
 from steelyard.model.health import OnDeviceFailure
 from steelyard.model.organisation import RoleName
-from steelyard.model.policy import OnExceed
 from steelyard.model.resources import DeviceClass, EngineKind
 from steelyard.model.units import DAY, HOUR
-from steelyard.model.workloads import WorkloadKind
 from steelyard.services.device_document import read_devices
 from steelyard.services.faults import Faults, all_of
 from steelyard.services.kinds import (
-    FLAVOR_PREFIX,
     ROUTING_NAME,
     BindingSpec,
     ClusterSpec,
-    CohortSpec,
-    HardLimitSpec,
     Kind,
-    LimitSpec,
     NamespaceSpec,
-    PriorityClassSpec,
     ProjectSpec,
-    QueueSpec,
-    QuotaSpec,
-    RouteSpec,
-    RoutingSpec,
     Spec,
     TeamSpec,
     TemplateSpec,
-    amount_unit,
+)
+from steelyard.services.policy_document import (
+    read_cohort,
+    read_priority_class,
+    read_queue,
+    read_quota,
+    read_routing,
 )
 from steelyard.services.pool_document import read_pool, with_known_purpose
+from steelyard.services.queue_spec import read_weight
 from steelyard.services.reading import DocumentReader, shown
+from steelyard.services.scheduling_spec import (
+    CONVERSION_NAME,
+    SCHEDULING_NAME,
+    read_conversion_table,
+    read_scheduling_policy,
+)
 from steelyard.services.support_specs import (
     read_extension,
     read_register_entry,
@@ -57,13 +59,15 @@ from steelyard.services.vocabulary_spec import VOCABULARY_NAME, read_vocabulary
 from steelyard.services.workload_document import check_template_body
 
 MAX_DOCUMENTS = 2000
-MAX_PRIORITY = 1_000_000_000
-MAX_LIMITS = 64
-MAX_ROUTES = 1000
 MAX_SHARED = 64
 MAX_SPEC_BYTES = 4 * 1024 * 1024
 #: Kinds of which there is one object, by its name.
-_ONE_OF_ITS_KIND = {Kind.ROUTING: ROUTING_NAME, Kind.LABEL_VOCABULARY: VOCABULARY_NAME}
+_ONE_OF_ITS_KIND = {
+    Kind.ROUTING: ROUTING_NAME,
+    Kind.LABEL_VOCABULARY: VOCABULARY_NAME,
+    Kind.SCHEDULING_POLICY: SCHEDULING_NAME,
+    Kind.CONVERSION_TABLE: CONVERSION_NAME,
+}
 _ENGINES = (EngineKind.LOCAL, EngineKind.SIMULATED)
 _WHOLE_INSTALLATION = frozenset({RoleName.ADMINISTRATOR, RoleName.AUDITOR, RoleName.MONITOR})
 
@@ -248,17 +252,18 @@ def _word(reader: DocumentReader, key: str, words: tuple[str, ...], default: str
 
 # --- organisation ---------------------------------------------------------------------------------
 def _team(reader: DocumentReader) -> TeamSpec:
-    return TeamSpec(reader.optional_text("displayName"), reader.optional_text("owner"))
+    return TeamSpec(reader.optional_text("displayName"), reader.optional_text("owner"), read_weight(reader))
 
 
 def _project(reader: DocumentReader) -> ProjectSpec:
-    return ProjectSpec(reader.name("team"), reader.optional_text("displayName"))
+    return ProjectSpec(reader.name("team"), reader.optional_text("displayName"), read_weight(reader))
 
 
 def _namespace(reader: DocumentReader) -> NamespaceSpec:
     return NamespaceSpec(
-        reader.name("project"), reader.optional_name("environment"), reader.optional_text("costCentre")
-    )
+        reader.name("project"), reader.optional_name("environment"), reader.optional_text("costCentre"),
+        read_weight(reader),
+    )  # fmt: skip
 
 
 def _binding(reader: DocumentReader) -> BindingSpec:
@@ -266,87 +271,6 @@ def _binding(reader: DocumentReader) -> BindingSpec:
     if spec.project is not None and spec.role in _WHOLE_INSTALLATION:
         raise InvalidError("role-not-of-a-project", path=reader.at("project"), role=spec.role.value)
     return spec
-
-
-# --- policy ---------------------------------------------------------------------------------------
-def _subject(reader: DocumentReader) -> str:
-    if reader.has("class") == reader.has("flavor"):
-        raise InvalidError("field-invalid", path=reader.path, expected="class | flavor")
-    if reader.has("class"):
-        return reader.choice("class", DeviceClass).value
-    return FLAVOR_PREFIX + reader.name("flavor")
-
-
-def _limits(reader: DocumentReader) -> tuple[LimitSpec, ...]:
-    found = []
-    for inner in reader.readers("limits", MAX_LIMITS):
-        subject = _subject(inner)
-        unit = amount_unit(subject)
-        limit = LimitSpec(
-            subject,
-            inner.amount("nominal", unit),
-            inner.optional_amount("borrowingLimit", unit),
-            inner.optional_amount("lendingLimit", unit),
-        )
-        inner.finish()
-        found.append(limit)
-    _unique_subjects(reader, [limit.subject for limit in found])
-    return tuple(found)
-
-
-def _unique_subjects(reader: DocumentReader, subjects: list[str]) -> None:
-    if len(set(subjects)) != len(subjects):
-        reader.wrong("field-invalid", reader.at("limits"), expected="entries without doubles")
-
-
-def _cohort(reader: DocumentReader) -> CohortSpec:
-    return CohortSpec(reader.optional_name("parent"), _limits(reader))
-
-
-def _queue(reader: DocumentReader) -> QueueSpec:
-    return QueueSpec(
-        reader.optional_name("cohort"),
-        reader.optional_text("owner"),
-        reader.flag("stopped"),
-        _limits(reader),
-    )
-
-
-def _quota(reader: DocumentReader) -> QuotaSpec:
-    levels = [level for level in ("team", "project", "namespace") if reader.has(level)]
-    if len(levels) != 1:
-        raise InvalidError("field-invalid", path=reader.path, expected="team | project | namespace")
-    target = reader.name(levels[0])
-    limits = []
-    for inner in reader.readers("limits", MAX_LIMITS):
-        subject = _subject(inner)
-        hard = inner.amount("hard", amount_unit(subject))
-        limits.append(HardLimitSpec(subject, hard, inner.choice("onExceed", OnExceed, OnExceed.WAIT)))
-        inner.finish()
-    if not limits:
-        raise InvalidError("field-missing", path=reader.at("limits"))
-    _unique_subjects(reader, [limit.subject for limit in limits])
-    return QuotaSpec(levels[0], target, tuple(limits))
-
-
-def _priority_class(reader: DocumentReader) -> PriorityClassSpec:
-    return PriorityClassSpec(reader.integer("value", None, low=-MAX_PRIORITY, high=MAX_PRIORITY))
-
-
-def _routing(reader: DocumentReader) -> RoutingSpec:
-    routes = []
-    for inner in reader.readers("routes", MAX_ROUTES):
-        kind = inner.choice("kind", WorkloadKind) if inner.has("kind") else None
-        route = RouteSpec(
-            inner.name("queue"),
-            inner.name("priorityClass"),
-            inner.optional_name("project"),
-            kind,
-            inner.optional_name("environment"),
-        )
-        inner.finish()
-        routes.append(route)
-    return RoutingSpec(tuple(routes))
 
 
 def _template(reader: DocumentReader) -> TemplateSpec:
@@ -365,11 +289,13 @@ _PARSERS: dict[Kind, Callable[[DocumentReader], Spec]] = {
     Kind.TEAM: _team,
     Kind.PROJECT: _project,
     Kind.NAMESPACE: _namespace,
-    Kind.PRIORITY_CLASS: _priority_class,
-    Kind.COHORT: _cohort,
-    Kind.QUEUE: _queue,
-    Kind.QUOTA: _quota,
-    Kind.ROUTING: _routing,
+    Kind.PRIORITY_CLASS: read_priority_class,
+    Kind.COHORT: read_cohort,
+    Kind.QUEUE: read_queue,
+    Kind.QUOTA: read_quota,
+    Kind.ROUTING: read_routing,
+    Kind.SCHEDULING_POLICY: read_scheduling_policy,
+    Kind.CONVERSION_TABLE: read_conversion_table,
     Kind.TEMPLATE: _template,
     Kind.BINDING: _binding,
     Kind.LABEL_VOCABULARY: read_vocabulary,

@@ -17,10 +17,11 @@ from steelyard.model.health import OnDeviceFailure
 from steelyard.model.organisation import RoleName
 from steelyard.model.policy import OnExceed
 from steelyard.model.resources import DeviceClass, EngineKind
-from steelyard.model.units import MILLISECOND
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services.pool_spec import PoolSpec
+from steelyard.services.queue_spec import NOTHING_DECLARED, RulesSpec, span_text, weight_text
 from steelyard.services.reading import given, write_amount
+from steelyard.services.scheduling_spec import ConversionTableSpec, SchedulingPolicySpec
 from steelyard.services.support_specs import (
     ExtensionSpec,
     ObservationSourceSpec,
@@ -48,6 +49,8 @@ class Kind(StrEnum):
     QUEUE = "Queue"
     QUOTA = "Quota"
     ROUTING = "Routing"
+    SCHEDULING_POLICY = "SchedulingPolicy"
+    CONVERSION_TABLE = "ConversionTable"
     TEMPLATE = "Template"
     BINDING = "Binding"
     SUPPORT_DOCUMENT = "SupportDocument"
@@ -90,8 +93,9 @@ class ClusterSpec:
         reserve = {kind.value: write_amount(kind, amount) for kind, amount in self.reserve}
         return given(
             engine=self.engine.value, reserve=reserve, simulation=self.simulation, owner=self.owner,
-            releaseWithin=_span(self.release_within), keep=given(
-                work=_span(self.keep_work), artifacts=_span(self.keep_artifacts), logs=_mib(self.keep_logs)
+            releaseWithin=span_text(self.release_within), keep=given(
+                work=span_text(self.keep_work), artifacts=span_text(self.keep_artifacts),
+                logs=_mib(self.keep_logs),
             ), isolation=None if self.isolation is None else _isolation(self.isolation),
             workFolder=given(sizeLimit=_mib(self.work_limit), minFree=_mib(self.min_free)),
             devices=None if self.devices is None else write_settings(self.devices),
@@ -101,20 +105,17 @@ class ClusterSpec:
         )  # fmt: skip
 
 
-def _span(micros: int | None) -> str | None:
-    return None if micros is None else f"{micros // MILLISECOND}ms"
-
-
 @dataclass(frozen=True, slots=True)
 class TeamSpec:
     """A team; the top of the organisation."""
 
     display_name: str | None = None
     owner: str | None = None
+    weight: int | None = None  # thousandths, beside the other teams
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
-        return given(displayName=self.display_name, owner=self.owner)
+        return given(displayName=self.display_name, owner=self.owner, weight=weight_text(self.weight))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +124,11 @@ class ProjectSpec:
 
     team: str
     display_name: str | None = None
+    weight: int | None = None  # thousandths, beside the team's other projects
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
-        return given(team=self.team, displayName=self.display_name)
+        return given(team=self.team, displayName=self.display_name, weight=weight_text(self.weight))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +138,14 @@ class NamespaceSpec:
     project: str
     environment: str | None = None
     cost_centre: str | None = None
+    weight: int | None = None  # thousandths, beside the project's other namespaces
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
-        return given(project=self.project, environment=self.environment, costCentre=self.cost_centre)
+        return given(
+            project=self.project, environment=self.environment, costCentre=self.cost_centre,
+            weight=weight_text(self.weight),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +169,7 @@ class LimitSpec:
     nominal: int
     borrowing_limit: int | None = None
     lending_limit: int | None = None
+    on_exceed: OnExceed = OnExceed.WAIT
 
     def to_spec(self) -> SpecBody:
         """The entry of the document's list."""
@@ -172,6 +179,7 @@ class LimitSpec:
             nominal=write_amount(unit, self.nominal),
             borrowingLimit=None if self.borrowing_limit is None else write_amount(unit, self.borrowing_limit),
             lendingLimit=None if self.lending_limit is None else write_amount(unit, self.lending_limit),
+            onExceed=None if self.on_exceed is OnExceed.WAIT else self.on_exceed.value,
         )
 
 
@@ -181,10 +189,12 @@ class CohortSpec:
 
     parent: str | None = None
     limits: tuple[LimitSpec, ...] = ()
+    rules: RulesSpec = NOTHING_DECLARED
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
-        return given(parent=self.parent, limits=[limit.to_spec() for limit in self.limits])
+        limits = [limit.to_spec() for limit in self.limits]
+        return given(parent=self.parent, **self.rules.to_spec(), limits=limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +202,15 @@ class QueueSpec:
     """A queue; `stopped` admits nothing new."""
 
     cohort: str | None = None
-    owner: str | None = None
     stopped: bool = False
     limits: tuple[LimitSpec, ...] = ()
+    rules: RulesSpec = NOTHING_DECLARED
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
         return given(
             cohort=self.cohort,
-            owner=self.owner,
+            **self.rules.to_spec(),
             stopped=True if self.stopped else None,
             limits=[limit.to_spec() for limit in self.limits],
         )
@@ -240,13 +250,16 @@ class QuotaSpec:
 
 @dataclass(frozen=True, slots=True)
 class PriorityClassSpec:
-    """A named priority; higher goes first."""
+    """A named priority; higher goes first. `ages_to` is the class in whose band it stands while it ages."""
 
     value: int
+    ageing: int = 0  # µs
+    ages_to: str | None = None
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
-        return {"value": self.value}
+        ageing = span_text(self.ageing) if self.ageing else None
+        return {"value": self.value, **given(ageing=ageing, agesTo=self.ages_to)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +271,7 @@ class RouteSpec:
     project: str | None = None
     kind: WorkloadKind | None = None
     environment: str | None = None
+    preemptible: bool | None = None
 
     def to_spec(self) -> SpecBody:
         """The entry of the document's list."""
@@ -267,6 +281,7 @@ class RouteSpec:
             environment=self.environment,
             queue=self.queue,
             priorityClass=self.priority_class,
+            preemptible=self.preemptible,
         )
 
 
@@ -305,6 +320,8 @@ Spec: TypeAlias = (
     | QuotaSpec
     | PriorityClassSpec
     | RoutingSpec
+    | SchedulingPolicySpec
+    | ConversionTableSpec
     | TemplateSpec
     | VocabularySpec
     | SupportDocumentSpec

@@ -16,14 +16,8 @@ from steelyard.scheduling.quota import QuotaTree, with_unbounded_root
 from steelyard.services.cached import Cached
 from steelyard.services.derived import ORG_VERSION, POLICY_VERSION, edge_of, limits_of
 from steelyard.services.documents import Document, stored_document
-from steelyard.services.kinds import (
-    ROUTING_NAME,
-    CohortSpec,
-    Kind,
-    PriorityClassSpec,
-    QueueSpec,
-    RoutingSpec,
-)
+from steelyard.services.kinds import CohortSpec, QueueSpec, RoutingSpec
+from steelyard.services.scheduling_rules import POLICY_KINDS, make_policy
 from steelyard.store.database import View
 from steelyard.store.declared import counters, current, edges, open_limits
 
@@ -32,7 +26,6 @@ ORG_ROOT = "installation"
 _ABOVE = {"project": "team", "namespace": "project"}
 Nodes: TypeAlias = Mapping[str, TreeNode]
 Limits: TypeAlias = Mapping[tuple[str, str], Limit]
-_POLICY_KINDS = frozenset({Kind.QUEUE, Kind.COHORT, Kind.PRIORITY_CLASS, Kind.ROUTING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,37 +49,40 @@ class Routes:
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    version: int
+    policy: Policy
     trees: dict[str, tuple[dict[str, TreeNode], dict[tuple[str, str], Limit]]]
     quota_trees: dict[str, QuotaTree]
     routes: Routes
 
 
 def _load(view: View) -> _Loaded:
-    nodes: dict[str, TreeNode] = {}
-    routes: tuple[Route, ...] = ()
-    priorities: dict[str, int] = {}
-    for row in current(view, Scope.system()):
-        if row.kind not in _POLICY_KINDS:
-            continue
-        spec = stored_document(row.kind, row.name, row.labels, row.spec).spec
-        node = _queue_node(row.name, spec)
-        if node is not None:
-            nodes[row.name] = node
-        elif isinstance(spec, PriorityClassSpec):
-            priorities[row.name] = spec.value
-        elif isinstance(spec, RoutingSpec) and row.name == ROUTING_NAME:
-            routes = tuple(
-                Route(r.queue, r.priority_class, r.project, r.kind, r.environment) for r in spec.routes
-            )
+    documents = [
+        stored_document(row.kind, row.name, row.labels, row.spec)
+        for row in current(view, Scope.system())
+        if row.kind in POLICY_KINDS
+    ]
+    policy = make_policy(documents, counters(view).get(POLICY_VERSION, 0))
+    found = (_queue_node(document.name, document.spec) for document in documents)
+    nodes = {node.name: node for node in found if node is not None}
     trees = {QUEUE_TREE: (nodes, _limits(view, QUEUE_TREE)), ORG_TREE: (_org(view), _limits(view, ORG_TREE))}
-    queues = frozenset(name for name, node in nodes.items() if node.kind == "queue")
     built = {
         QUEUE_TREE: QuotaTree(*trees[QUEUE_TREE]),
         ORG_TREE: with_unbounded_root(ORG_TREE, *trees[ORG_TREE], ORG_ROOT),
     }
-    version = counters(view).get(POLICY_VERSION, 0)
-    return _Loaded(version, trees, built, Routes(routes, queues, priorities))
+    return _Loaded(policy, trees, built, _routes(documents, policy))
+
+
+def _routes(documents: Iterable[Document], policy: Policy) -> Routes:
+    routing = next((d.spec for d in documents if isinstance(d.spec, RoutingSpec)), RoutingSpec(()))
+    queues = frozenset(document.name for document in documents if isinstance(document.spec, QueueSpec))
+    return Routes(
+        tuple(
+            Route(r.queue, r.priority_class, r.project, r.kind, r.environment, r.preemptible)
+            for r in routing.routes
+        ),
+        queues,
+        policy.priorities,
+    )
 
 
 def _limits(view: View, tree: str) -> dict[tuple[str, str], Limit]:
@@ -136,9 +132,7 @@ def trees_of(documents: Iterable[Document]) -> dict[str, QuotaTree]:
 
 def policy_of(documents: Iterable[Document], version: int) -> Policy:
     """What `decide` followed under these declared objects."""
-    classes = (document for document in documents if isinstance(document.spec, PriorityClassSpec))
-    priorities = {document.name: document.spec.value for document in classes}  # type: ignore[union-attr]
-    return Policy(version, priorities=priorities)
+    return make_policy(documents, version)
 
 
 _cache = Cached(_load, POLICY_VERSION, ORG_VERSION)
@@ -156,8 +150,7 @@ def quota_trees(view: View) -> Mapping[str, QuotaTree]:
 
 def load_policy(view: View) -> Policy:
     """What `decide` follows, with its version."""
-    loaded = _cache.get(view)
-    return Policy(loaded.version, priorities=dict(loaded.routes.priorities or {}))
+    return _cache.get(view).policy
 
 
 def routes(view: View) -> Routes:

@@ -23,6 +23,7 @@ from steelyard.services.kinds import (
     Kind,
     LimitSpec,
     NamespaceSpec,
+    PriorityClassSpec,
     ProjectSpec,
     QueueSpec,
     QuotaSpec,
@@ -66,9 +67,19 @@ def references(document: Document) -> Iterator[Reference]:
         yield Reference(f"spec.{spec.level}", _LEVELS[spec.level], spec.target)
     elif isinstance(spec, RoutingSpec):
         yield from _of_routes(spec)
+    elif isinstance(spec, PriorityClassSpec) and spec.ages_to is not None:
+        yield Reference("spec.agesTo", Kind.PRIORITY_CLASS, spec.ages_to)
     elif isinstance(spec, ExtensionSpec | ObservationSourceSpec) and spec.cluster is not None:
         yield Reference("spec.cluster", Kind.CLUSTER, spec.cluster)
     yield from _of_limits(document)
+    yield from _of_groups(document)
+
+
+def _of_groups(document: Document) -> Iterator[Reference]:
+    spec = document.spec
+    for number, group in enumerate(spec.rules.groups if isinstance(spec, CohortSpec | QueueSpec) else ()):
+        for index, name in enumerate(group.flavors):
+            yield Reference(f"spec.resourceGroups[{number}].flavors[{index}]", FLAVOR, name)
 
 
 def _of_pool(spec: PoolSpec) -> Iterator[Reference]:
@@ -114,6 +125,8 @@ def check(world: World, users: Collection[str]) -> None:
                 raise _missing(document, path, kind, name, there)
     _check_tree_names(world)
     _check_cycles(world)
+    _check_groups(world, flavors)
+    _check_ageing(world)
     _check_quotas(world)
     _check_machines(world)
 
@@ -158,6 +171,32 @@ def _check_flavor(document: Document, path: str, name: str, flavors: Mapping[str
         raise _missing(document, path, FLAVOR, name, sorted(flavors))
     if flavors[name].device_class is DeviceClass.MEMORY:
         raise InvalidError("field-invalid", path=path, expected="a flavor that is not of memory")
+
+
+def _check_groups(world: World, flavors: Mapping[str, FlavorSpec]) -> None:
+    """A group's flavors are devices of the classes that it covers: no class serves another's request."""
+    for document in world.values():
+        spec = document.spec
+        if not isinstance(spec, CohortSpec | QueueSpec):
+            continue
+        for number, group in enumerate(spec.rules.groups):
+            for index, name in enumerate(group.flavors):
+                found = flavors[name].device_class.value
+                if found not in group.classes:
+                    raise InvalidError(
+                        "flavor-not-covered", kind=document.kind.value, name=document.name,
+                        path=f"spec.resourceGroups[{number}].flavors[{index}]", flavor=name, resource=found,
+                    )  # fmt: skip
+
+
+def _check_ageing(world: World) -> None:
+    """A class ages upwards."""
+    for document in world.values():
+        spec = document.spec
+        if isinstance(spec, PriorityClassSpec) and spec.ages_to is not None:
+            band = world[Kind.PRIORITY_CLASS.value, spec.ages_to].spec
+            if isinstance(band, PriorityClassSpec) and band.value < spec.value:
+                raise InvalidError("ages-downwards", name=document.name, ages_to=spec.ages_to)
 
 
 def _check_tree_names(world: World) -> None:

@@ -15,7 +15,7 @@ Specs: TypeAlias = Mapping[DeclaredKey, dict[str, Any]]
 SHARED_KINDS = frozenset(
     {
         "Cluster", "Pool", "PriorityClass", "Template", "LabelVocabulary", "SupportDocument", "Extension",
-        "ObservationSource", "RegisterEntry",
+        "ObservationSource", "RegisterEntry", "SchedulingPolicy", "ConversionTable",
     }
 )  # fmt: skip
 

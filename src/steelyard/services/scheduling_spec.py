@@ -1,0 +1,131 @@
+"""What is declared once for the whole installation: how work is ordered and placed, what models are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from steelyard.model.policy import Fairness, NodeOrder, QueueOrder
+from steelyard.model.resources import DeviceClass
+from steelyard.model.units import DAY, HOUR
+from steelyard.services.queue_spec import (
+    NOTHING_DECLARED,
+    RulesSpec,
+    read_defaults,
+    read_span,
+    span_text,
+)
+from steelyard.services.reading import DocumentReader, given, shown, write_amount
+
+SCHEDULING_NAME = "default"
+CONVERSION_NAME = "default"
+MAX_MODELS = 1000
+MAX_MODEL_NAME = 128
+#: What one device of a model may be worth, in thousandths of a normal device.
+LEAST_WORTH, MOST_WORTH = 1, 1_000_000
+_MOST = {"placements": 10_000, "nodes": 1_000_000, "victims": 4096}
+_THOUSANDTHS = DeviceClass.OTHER.value
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingPolicySpec:
+    """None: as the product does by itself (`model.policy.Policy`)."""
+
+    order: QueueOrder | None = None
+    nodes: NodeOrder | None = None
+    half_life: int | None = None  # µs
+    sampling: int | None = None  # µs
+    max_placements: int | None = None
+    max_nodes: int | None = None
+    max_victims: int | None = None
+    observation_bound: int | None = None  # µs
+    defaults: RulesSpec = NOTHING_DECLARED
+
+    def to_spec(self) -> dict[str, Any]:
+        """The document's spec."""
+        return given(
+            order=None if self.order is None else self.order.value,
+            nodes=None if self.nodes is None else self.nodes.value,
+            fairness=given(halfLife=span_text(self.half_life), sampling=span_text(self.sampling)),
+            bounds=given(
+                placements=self.max_placements,
+                nodes=self.max_nodes,
+                victims=self.max_victims,
+                observation=span_text(self.observation_bound),
+            ),
+            defaults=self.defaults.to_spec(),
+        )
+
+    def fairness(self) -> Fairness:
+        """How use of the past counts."""
+        usual = Fairness()
+        return Fairness(
+            usual.half_life if self.half_life is None else self.half_life,
+            usual.sampling if self.sampling is None else self.sampling,
+        )
+
+    def bounds(self) -> dict[str, int]:
+        """The policy's bounds on work, by its fields; what is not declared is left out."""
+        return given(
+            max_placements=self.max_placements,
+            max_nodes=self.max_nodes,
+            max_victims=self.max_victims,
+            observation_bound=self.observation_bound,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionTableSpec:
+    """What one device of a model counts as in normalised limits; a model that is not there counts as one."""
+
+    models: tuple[tuple[str, int], ...]  # sorted; thousandths
+
+    def to_spec(self) -> dict[str, Any]:
+        """The document's spec."""
+        return {"models": {model: write_amount(_THOUSANDTHS, worth) for model, worth in self.models}}
+
+
+def read_scheduling_policy(reader: DocumentReader) -> SchedulingPolicySpec:
+    """Parses the spec."""
+    order = reader.choice("order", QueueOrder) if reader.has("order") else None
+    nodes = reader.choice("nodes", NodeOrder) if reader.has("nodes") else None
+    fairness = reader.reader("fairness")
+    half_life = read_span(fairness, "halfLife")
+    sampling = fairness.span("sampling", None, longest=DAY)
+    fairness.finish()
+    bounds = reader.reader("bounds")
+    placements, node_count, victims = (
+        bounds.integer(key, None, low=1, high=most) if bounds.has(key) else None
+        for key, most in _MOST.items()
+    )
+    observation = bounds.span("observation", None, longest=HOUR)
+    bounds.finish()
+    inner = reader.reader("defaults")
+    defaults = read_defaults(inner)
+    inner.finish()
+    return SchedulingPolicySpec(
+        order, nodes, half_life, sampling, placements, node_count, victims, observation, defaults
+    )
+
+
+def read_conversion_table(reader: DocumentReader) -> ConversionTableSpec:
+    """Parses the spec."""
+    inner = reader.reader("models")
+    names = inner.left()
+    if len(names) > MAX_MODELS:
+        reader.wrong("field-out-of-bounds", reader.at("models"), low=1, high=MAX_MODELS)
+    if not names and not reader.is_wrong("models"):
+        reader.wrong("field-missing", reader.at("models"))
+    found = []
+    for model in names[:MAX_MODELS]:
+        if not 0 < len(model) <= MAX_MODEL_NAME or not model.isprintable():
+            inner.wrong("field-invalid", inner.at(shown(model)), expected="model")
+            inner.take(model)
+            continue
+        worth = inner.attempt(1000, partial(inner.amount, model, _THOUSANDTHS))
+        if not LEAST_WORTH <= worth <= MOST_WORTH:
+            inner.wrong("field-out-of-bounds", inner.at(model), low=0, high=MOST_WORTH // 1000)
+        found.append((model, worth))
+    inner.finish()
+    return ConversionTableSpec(tuple(sorted(found)))
