@@ -37,7 +37,6 @@ class Limit:
     nominal: int
     borrowing_limit: int | None = None
     lending_limit: int | None = None
-    weight: int = 1000
     on_exceed: OnExceed = OnExceed.WAIT
 
 

@@ -177,7 +177,6 @@ class Deriver:
             nominal=limit.nominal,
             borrowing_limit=limit.borrowing_limit,
             lending_limit=limit.lending_limit,
-            weight=limit.weight,
             on_exceed=limit.on_exceed.value,
             declared_by=owner,
             valid_from=self._at,

@@ -113,7 +113,7 @@ def _limits_at(rows: list[Record], tree: str, at: int) -> dict[tuple[str, str], 
     return {
         (row["node"], row["subject"]): Limit(
             tree, row["node"], row["subject"], row["nominal"], row["borrowing_limit"], row["lending_limit"],
-            row["weight"], OnExceed(row["on_exceed"]),
+            OnExceed(row["on_exceed"]),
         )
         for row in rows
         if row["tree"] == tree and _valid(row, at)

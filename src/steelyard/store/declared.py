@@ -179,7 +179,6 @@ def open_limits(connection: Connection) -> list[LimitRow]:
                 row.nominal,
                 row.borrowing_limit,
                 row.lending_limit,
-                row.weight,
                 OnExceed(row.on_exceed),
             ),
         )

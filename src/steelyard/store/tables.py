@@ -191,7 +191,6 @@ quota_limit = Table(
     _int("nominal", False),
     _int("borrowing_limit"),
     _int("lending_limit"),
-    _int("weight", False),
     _str("on_exceed", False),
     _str("declared_by", False),
     *_interval(),
