@@ -90,16 +90,17 @@ class Devices:
         elif after != 0:
             self.part[device] = after
 
-    def pick(self, amount: int) -> list[tuple[int, int, ShareKind]] | None:
-        """Devices for an amount: whole ones by id, a fraction where it fits most tightly."""
+    def pick(self, amount: int, wanted: int | None = None) -> list[tuple[int, int, ShareKind]] | None:
+        """Devices for an amount: whole ones by id, a fraction on one that has `wanted` left, else where it
+        fits most tightly."""
         count, fraction = divmod(amount, WHOLE)
         if count > len(self.whole):
             return None
         picked = [(device, WHOLE, ShareKind.EXCLUSIVE) for device in self.whole[:count]]
         if fraction:
             fitting = [(left, device) for device, left in self.part.items() if left >= fraction]
-            if fitting:
-                device = min(fitting)[1]
+            if fitting and not (wanted == WHOLE and len(self.whole) > count):
+                device = min(fitting, key=lambda entry: (entry[0] != wanted, entry))[1]
             elif len(self.whole) > count:
                 device = self.whole[count]
             else:
@@ -164,6 +165,8 @@ class Board:
     ) -> None:
         self.nodes = nodes
         self.flavors = flavors
+        self.usable = frozenset(usable)
+        self.touched: list[int] = []  # nodes, in the order in which something on them changed
         self.looks = 0
         self._states: dict[int, NodeState] = {}
         self._free: dict[str, int] = {}
@@ -181,6 +184,10 @@ class Board:
         if state is None:
             state = self._states[node_id] = NodeState(self.nodes[node_id])
         return state
+
+    def known(self, node_id: int) -> NodeState | None:
+        """The node's working copy if there is one: it is as its view says otherwise."""
+        return self._states.get(node_id)
 
     def order(self, flavor: str) -> list[int]:
         """Nodes that may be given work and have the flavor, by id."""
@@ -208,6 +215,7 @@ class Board:
         view = self.nodes.get(node_id)
         if view is None or allocation.device_id in view.unavailable:
             return
+        self.touched.append(node_id)
         state = self.state(node_id)
         flavor = allocation.flavor
         if allocation.device_class in ACCELERATORS:
@@ -245,13 +253,16 @@ class Board:
             self.change_members(planned, 1)
         return free
 
-    def take_member(self, node_id: int, need: Need, flavor: str) -> tuple[AllocationPlan, ...] | None:
-        """Takes all that one member needs from one node, or nothing."""
+    def take_member(
+        self, node_id: int, need: Need, flavor: str, left: int | None = None
+    ) -> tuple[AllocationPlan, ...] | None:
+        """Takes all that one member needs from one node, or nothing. `left`: what the device should have left
+        that a fraction goes on; None: the tightest."""
         state = self.state(node_id)
         self.looks += 1
         if need.labels and not matches(state.view, need):
             return None
-        chosen = pick(state, need.primary, need.amount, flavor)
+        chosen = pick(state, need.primary, need.amount, flavor, left)
         if chosen is None:
             return None
         for device_class, amount in need.others:
@@ -302,13 +313,13 @@ def allocation_room(state: NodeState, allocation: AllocationPlan) -> int:
 
 
 def pick(
-    state: NodeState, device_class: DeviceClass, amount: int, flavor: str | None
+    state: NodeState, device_class: DeviceClass, amount: int, flavor: str | None, left: int | None = None
 ) -> list[AllocationPlan] | None:
     """Allocations for an amount of one class on one node, not taken yet; of one flavor if it is given."""
     node_id = state.view.id
     if device_class in ACCELERATORS:
         devices = state.devices.get(flavor or "")
-        picked = devices.pick(amount) if devices else None
+        picked = devices.pick(amount, left) if devices else None
         if picked is None:
             return None
         return [

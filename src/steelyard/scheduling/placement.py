@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy, ResourceGroup
 from steelyard.model.reasons import Reason
@@ -17,6 +18,7 @@ from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
 from steelyard.scheduling.admission import misfits, shut_reason
 from steelyard.scheduling.board import Board, Need, need_of
 from steelyard.scheduling.ledger import Ask, Ledger
+from steelyard.scheduling.node_choice import NodeChoice
 from steelyard.scheduling.quota import QuotaTree
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.views import Charge, ClusterView, FlavorView
@@ -164,9 +166,12 @@ class Placer:
     back, passes `fresh` and neither uses nor leaves such memory.
     """
 
-    def __init__(self, board: Board, ledger: Ledger, policy: Policy) -> None:
+    def __init__(
+        self, board: Board, ledger: Ledger, policy: Policy, choice: NodeChoice | None = None
+    ) -> None:
         self.board = board
         self.ledger = ledger
+        self.choice = choice  # None: the first node that fits
         self.max_nodes = policy.max_nodes
         self.cut_short = False  # the last search met the bound on nodes
         self._cursors: dict[tuple[Need, str], int] = {}
@@ -176,12 +181,18 @@ class Placer:
         self.cut_short = False
         if not plan.roles or not self.ledger.fits(plan.class_asks):
             return None
-        for flavor in plan.lead.flavors:
+        for flavor in self._in_order(plan.lead):
             if self.flavor_fits(plan, {flavor: plan.lead.count * plan.lead.need.amount}):
                 found = self.place_with(plan, flavor, fresh or bool(avoid), avoid=avoid)
                 if found is not None:
                     return found
         return None
+
+    def _in_order(self, lead: RoleNeed) -> Iterable[str]:
+        """The lead's flavors as the request has them; where it names none, by the best place of each."""
+        if self.choice is None or len(lead.flavors) < 2 or lead.need.request.flavors:
+            return lead.flavors
+        return self.choice.flavors(lead.need, lead.flavors)
 
     def place_with(
         self,
@@ -247,6 +258,8 @@ class Placer:
         need, board = role.need, self.board
         if board.free(flavor) < need.amount * role.count:
             return None
+        if self.choice is not None:
+            return self._by_score(role, flavor, cluster, avoid)
         order = board.order(flavor)
         key = (need, flavor)
         start = 0 if moved is None else moved.get(key, self._cursors.get(key, 0))
@@ -272,6 +285,26 @@ class Placer:
         if first and not members and moved is not None:
             self._cursors[key] = at  # nothing was taken before it: these nodes can't hold one at all
         return None
+
+
+    def _by_score(
+        self, role: RoleNeed, flavor: str, cluster: str, avoid: Collection[int]
+    ) -> list[MemberPlan] | None:
+        """All members of a role, one after the other on the node that is best for it."""
+        assert self.choice is not None
+        members: list[MemberPlan] = []
+        flavors = role.flavors if flavor in role.flavors else (flavor,)
+        while len(members) < role.count:
+            places = self.choice.places(role.need, flavors, flavor, avoid)
+            for node, left in islice(places, self.max_nodes):
+                allocations = self.board.take_member(node, role.need, flavor, left)
+                if allocations is not None:
+                    members.append(MemberPlan(role.name, len(members), cluster, node, allocations))
+                    break
+            else:
+                self.board.change_members(members, 1)
+                return None
+        return members
 
 
 def flavor_amounts(members: Iterable[MemberPlan]) -> dict[str, int]:

@@ -1,0 +1,188 @@
+"""Scores of nodes: how good a place is for a member. The highest is taken; of equals the first node.
+
+`NodeValue`: a node's value is what its free resources can still earn; a member goes where that falls least.
+The node itself sets the price of its CPU: its value is the least, over sixteen prices of a core, of the free
+cores at that price and the best filling of its devices net of it (a Lagrangian bound). `BestFit`: where least
+is left over. Scores are integers (thousandths of a device), so that equal places are equal on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from steelyard.model.resources import DeviceClass
+from steelyard.scheduling.board import Need
+from steelyard.scheduling.prices import CORE_PRICES, MOST_IDLE, WHOLE, Ints, Prices, tables_of
+from steelyard.scheduling.sheet import Sheet
+
+#: The score of a row that can't hold the need.
+NO_PLACE = -(2**62)
+_CORE = np.array(CORE_PRICES, dtype=np.int64)
+_ROUNDING = 1000  # millionths of a device to the thousandths that scores are compared in
+
+
+class Scores(Protocol):
+    """A way to score rows of a sheet."""
+
+    def of(self, need: Need, rows: Ints) -> Ints:
+        """The score of each row, `NO_PLACE` where the need does not fit."""
+
+    def device(self, need: Need, row: int) -> int | None:
+        """What the device has left that the fraction of a need should go on; None: the tightest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Which rows can hold a need, and what is free there."""
+
+    holds: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+    cpu: Ints
+    left: Ints
+    idle: Ints
+
+
+def fit_of(sheet: Sheet, need: Need, rows: Ints) -> Fit:
+    """What follows from the amounts: labels and other accelerators are looked at when a place is taken."""
+    nodes = sheet.nodes[rows]
+    cpu, left = sheet.cpu[nodes], sheet.left[rows]
+    idle: Ints = (left == WHOLE).sum(axis=1)
+    holds = (cpu >= amount_of(need, DeviceClass.CPU)) & (
+        sheet.memory[nodes] >= amount_of(need, DeviceClass.MEMORY)
+    )
+    if need.is_accelerated:
+        count, fraction = divmod(need.amount, WHOLE)
+        holds &= idle >= count
+        if fraction:
+            holds &= (idle > count) | ((left >= fraction) & (left < WHOLE)).any(axis=1)
+    return Fit(holds, cpu, left, idle)
+
+
+def amount_of(need: Need, device_class: DeviceClass) -> int:
+    """How much of a class a need asks for."""
+    return next((amount for cls, amount in need.amounts if cls is device_class), 0)
+
+
+class BestFit:
+    """Where the fewest devices stay free, then the least CPU."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self.sheet = sheet
+
+    def of(self, need: Need, rows: Ints) -> Ints:
+        """Free milli-devices weigh more than any CPU."""
+        fit = fit_of(self.sheet, need, rows)
+        free = self.sheet.free[self.sheet.nodes[rows]]
+        scores: Ints = np.where(fit.holds, -(free * 2**32 + fit.cpu), NO_PLACE)
+        return scores
+
+    def device(self, need: Need, row: int) -> int | None:
+        """The tightest."""
+        return None
+
+
+class NodeValue:
+    """Keeps the worth of every node's devices, redone where rows changed."""
+
+    def __init__(self, sheet: Sheet, prices: Mapping[DeviceClass, Prices]) -> None:
+        self.sheet = sheet
+        classes = [sheet.board.flavors[name].device_class for name in sheet.flavors]
+        known = [cls for cls in prices if cls in classes]
+        tables = [tables_of(prices[cls]) for cls in known]
+        # class 0 has no prices: its devices are worth nothing
+        zeros = np.zeros((1, len(_CORE)), dtype=np.int64)
+        self._part: list[Ints] = [np.repeat(zeros, WHOLE + 1, axis=0), *(table.part for table in tables)]
+        self._idle: list[Ints] = [np.repeat(zeros, MOST_IDLE + 1, axis=0), *(table.idle for table in tables)]
+        self._part_of, self._idle_of = np.stack(self._part), np.stack(self._idle)
+        self._class: Ints = np.array(
+            [known.index(cls) + 1 if cls in known else 0 for cls in classes], dtype=np.int64
+        )
+        self._charge = self._charges(prices)
+        self._row_worth: Ints = self._worth(np.arange(len(sheet.flavors)))
+        self._node_worth: Ints = np.zeros((len(sheet.node_ids), len(_CORE)), dtype=np.int64)
+        np.add.at(self._node_worth, sheet.nodes, self._row_worth)
+        self._at = len(sheet.changed)
+
+    def _charges(self, prices: Mapping[DeviceClass, Prices]) -> Ints:
+        views = [self.sheet.board.flavors[name] for name in self.sheet.flavors]
+        by_class = {cls: dict(found.models) for cls, found in prices.items()}
+        charged = [by_class.get(view.device_class, {}).get(view.model or "", 0) for view in views]
+        return np.array(charged, dtype=np.int64)
+
+    def _worth(self, rows: Ints) -> Ints:
+        """The best filling of each row's devices, by price of a core."""
+        left, cls = self.sheet.left[rows], self._class[rows]
+        idle = np.minimum((left == WHOLE).sum(axis=1), MOST_IDLE)
+        parts = self._part_of[cls[:, None], np.where(left == WHOLE, 0, left)]
+        worth: Ints = parts.sum(axis=1) + self._idle_of[cls, idle]
+        return worth
+
+    def _sync(self) -> None:
+        changed = self.sheet.changed
+        if self._at == len(changed):
+            return
+        rows = np.array(list(dict.fromkeys(changed[self._at :])), dtype=np.int64)
+        worth = self._worth(rows)
+        np.add.at(self._node_worth, self.sheet.nodes[rows], worth - self._row_worth[rows])
+        self._row_worth[rows] = worth
+        self._at = len(changed)
+
+    def of(self, need: Need, rows: Ints) -> Ints:
+        """What a node's value changes by, less the charge for a model that others need."""
+        self._sync()
+        fit = fit_of(self.sheet, need, rows)
+        worth = self._node_worth[self.sheet.nodes[rows]]
+        cpu = np.maximum(0, fit.cpu - amount_of(need, DeviceClass.CPU))
+        before = _value(fit.cpu, worth)
+        after = self._after(need, rows, fit, cpu, worth).max(axis=1)
+        scores: Ints = (after - before + _ROUNDING // 2) // _ROUNDING
+        if need.is_accelerated and not need.request.models and not need.request.flavors:
+            scores -= self._charge[rows] * need.amount // WHOLE
+        placed: Ints = np.where(fit.holds, scores, NO_PLACE)
+        return placed
+
+    def _after(self, need: Need, rows: Ints, fit: Fit, cpu: Ints, worth: Ints) -> Ints:
+        """The value of each row's node afterwards, one column for each device that a fraction could be of."""
+        if not need.is_accelerated:
+            return _value(cpu, worth)[:, None]
+        cls = self._class[rows]
+        count, fraction = divmod(need.amount, WHOLE)
+        idle = np.minimum(fit.idle, MOST_IDLE)
+        rest = np.maximum(0, idle - count)
+        worth = worth - self._idle_of[cls, idle] + self._idle_of[cls, rest]
+        if not fraction:
+            return _value(cpu, worth)[:, None]
+        return self._fractions(fraction, cls, fit, rest, cpu, worth)
+
+    def _fractions(self, fraction: int, cls: Ints, fit: Fit, rest: Ints, cpu: Ints, worth: Ints) -> Ints:
+        left = fit.left
+        whole = left == WHOLE
+        unbroken = self._idle_of[cls, rest] - self._idle_of[cls, np.maximum(0, rest - 1)]
+        part, kind = self._part_of, cls[:, None]
+        lost = np.where(whole[:, :, None], unbroken[:, None, :], part[kind, left])
+        gained = part[kind, np.maximum(0, left - fraction)]
+        value = (worth[:, None, :] - lost + gained + (cpu[:, None] * _CORE // 1000)[:, None, :]).min(axis=2)
+        can = (left >= fraction) & (~whole | (rest > 0)[:, None])
+        fractions: Ints = np.where(can, value, NO_PLACE // 2)
+        return fractions
+
+    def device(self, need: Need, row: int) -> int | None:
+        """The one that leaves the node worth most; of equals the one with the least left."""
+        fraction = need.amount % WHOLE
+        if not need.is_accelerated or not fraction:
+            return None
+        rows = np.array([row], dtype=np.int64)
+        fit = fit_of(self.sheet, need, rows)
+        cpu = np.maximum(0, fit.cpu - amount_of(need, DeviceClass.CPU))
+        values = self._after(need, rows, fit, cpu, self._node_worth[self.sheet.nodes[rows]])[0].tolist()
+        lefts: Sequence[int] = fit.left[0].tolist()
+        return min(zip(values, lefts, strict=True), key=lambda entry: (-entry[0], entry[1]))[1]
+
+
+def _value(cpu: Ints, worth: Ints) -> Ints:
+    """The least over the prices of a core: nobody values a node higher than it can be used."""
+    value: Ints = (cpu[:, None] * _CORE // 1000 + worth).min(axis=1)
+    return value
