@@ -21,6 +21,8 @@ from steelyard.model.policy import ORG_TREE, UNBOUNDED, Limit, OnExceed, TreeNod
 
 Usage = Mapping[tuple[str, str], int]  # (node, subject) → quantity
 _HALF = UNBOUNDED // 2
+#: Kind of a root that owns everything there is.
+UNBOUNDED_ROOT = "root"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,16 @@ class QuotaTree:
         return Term(name, local_part(subtree, limit), ceiling, is_root)
 
     def with_limit(self, limit: Limit) -> QuotaTree:
-        """The tree with one limit set or replaced. Make the usage anew after it."""
-        return QuotaTree(self.nodes, {**self.limits, (limit.node, limit.subject): limit})
+        """The tree with one limit set or replaced. Make the usage anew after it.
+
+        A root that owns everything owns what is governed from now on, too.
+        """
+        limits = {**self.limits, (limit.node, limit.subject): limit}
+        root = self.nodes[self.path(limit.node)[-1]]
+        if root.kind == UNBOUNDED_ROOT:
+            owned = Limit(limit.tree, root.name, limit.subject, UNBOUNDED)
+            limits.setdefault((root.name, limit.subject), owned)
+        return QuotaTree(self.nodes, limits)
 
 
 def local_part(subtree: int, limit: Limit | None) -> int:
@@ -234,7 +244,7 @@ def with_unbounded_root(
     hung = {
         name: node if node.parent is not None else replace(node, parent=root) for name, node in nodes.items()
     }
-    hung[root] = TreeNode(tree, root, "root", None)
+    hung[root] = TreeNode(tree, root, UNBOUNDED_ROOT, None)
     subjects = {subject for _, subject in limits}
     owned = {(root, subject): Limit(tree, root, subject, UNBOUNDED) for subject in subjects}
     return QuotaTree(hung, {**limits, **owned})
