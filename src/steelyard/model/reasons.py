@@ -35,6 +35,10 @@ class ReasonCode(StrEnum):
     WAITING_FOR_QUOTA = "waiting-for-quota"
     WAITING_FOR_CAPACITY = "waiting-for-capacity"
     FRAGMENTED = "fragmented"
+    RESERVED_FOR = "reserved-for"  # it fits, and would delay who has a place on the timeline
+    BEHIND_HEAD = "behind-head"  # its queue is strict, and its head waits for the same devices
+    DRAINING = "draining"  # it fits, and what becomes free is collected for one that has waited too long
+    STARVING = "starving"  # has waited longer than its queue's bound
     PRIORITY = "priority"
     WAITING_FOR_PREEMPTED = "waiting-for-preempted-workloads"
     QUEUE_STOPPED = "queue-stopped"
@@ -61,6 +65,10 @@ WAIT_SLICE: dict[str, str] = {
     ReasonCode.POOL_CLOSED: "policy-window",
     ReasonCode.LENDING_UNVERIFIED: "policy-window",
     ReasonCode.FRAGMENTED: "fragmentation",
+    ReasonCode.RESERVED_FOR: "priority",
+    ReasonCode.BEHIND_HEAD: "priority",
+    ReasonCode.DRAINING: "priority",
+    ReasonCode.STARVING: "priority",
     ReasonCode.PRIORITY: "priority",
     ReasonCode.WAITING_FOR_PREEMPTED: "priority",
     ReasonCode.QUEUE_STOPPED: "policy-window",

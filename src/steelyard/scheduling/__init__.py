@@ -10,6 +10,7 @@ from steelyard.scheduling.decisions import (
     Placement,
     QuotaBasis,
     Refusal,
+    Reservation,
     ShapeReasons,
     Stats,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "QuotaBasis",
     "QuotaTree",
     "Refusal",
+    "Reservation",
     "RunningView",
     "ShapeGroup",
     "ShapeReasons",

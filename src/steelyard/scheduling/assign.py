@@ -12,7 +12,7 @@ none does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from steelyard.model.policy import QUEUE_TREE, FlavorFungibility, Preference, ResourceGroup, Search
@@ -20,8 +20,6 @@ from steelyard.scheduling.context import Context
 from steelyard.scheduling.placement import Plan, ShapePlan
 from steelyard.scheduling.preemption import Pools, Proposal, propose
 from steelyard.scheduling.views import Charge, PendingItem
-
-Accept = Callable[[Plan], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +32,17 @@ class Option:
     borrows: bool
 
 
-def choose(
-    context: Context, pools: Pools, plan: ShapePlan, item: PendingItem, accept: Accept
-) -> Plan | Proposal | None:
+def choose(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) -> Plan | Proposal | None:
     """Where an attempt goes: a placement that is taken from the board, a hold that is not made yet, or None.
 
-    `accept` may turn a placement down that would fit.
+    It delays none of the reservations that are in force.
     """
     if not _groups(context, plan):
-        found = _anywhere(context, plan, item, accept)
+        found = _anywhere(context, plan, item)
         if found is not None or item.standby:
             return found
         return propose(context, pools, plan, item)
-    option = _Walk(context, pools, plan, item, accept).best()
+    option = _Walk(context, pools, plan, item).best()
     if option is None or option.plan is None:
         return option.proposal if option else None
     context.board.change_members(option.plan.members, -1)
@@ -57,27 +53,25 @@ def _groups(context: Context, plan: ShapePlan) -> Sequence[ResourceGroup]:
     return context.rules.of(plan.shape.queue).groups
 
 
-def _anywhere(context: Context, plan: ShapePlan, item: PendingItem, accept: Accept) -> Plan | None:
+def _anywhere(context: Context, plan: ShapePlan, item: PendingItem) -> Plan | None:
     for avoid in ((item.avoid, ()) if item.avoid else ((),)):
-        found = context.placer.place(plan, avoid=avoid)
-        if found is not None and accept(found):
-            return found
-        if found is not None:
-            context.board.change_members(found.members, 1)
+        for place in (context.placer.place, context.reservations.place_before):
+            found = place(plan, avoid=avoid)
+            if found is not None and context.reservations.admits(plan, found):
+                return found
+            if found is not None:
+                context.board.change_members(found.members, 1)
     return None
 
 
 class _Walk:
     """One attempt's way through the flavors of its lead role."""
 
-    def __init__(
-        self, context: Context, pools: Pools, plan: ShapePlan, item: PendingItem, accept: Accept
-    ) -> None:
+    def __init__(self, context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) -> None:
         self.context = context
         self.pools = pools
         self.plan = plan
         self.item = item
-        self.accept = accept
         self.fungibility = context.rules.of(plan.shape.queue).fungibility
 
     def best(self) -> Option | None:
@@ -113,7 +107,7 @@ class _Walk:
         return rank(self.fungibility, option)
 
     def _fit(self, only: ShapePlan, flavor: str) -> Option | None:
-        found = _anywhere(self.context, only, self.item, self.accept)
+        found = _anywhere(self.context, only, self.item)
         if found is None:
             return None
         self.context.board.change_members(found.members, 1)
@@ -125,7 +119,7 @@ class _Walk:
         proposal = propose(self.context, self.pools, only, self.item)
         if proposal is None:
             return None
-        hold, evictions = proposal
+        hold, evictions, _ = proposal
         queue = self.plan.shape.queue
         freed = [
             charge

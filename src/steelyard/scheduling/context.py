@@ -10,11 +10,15 @@ from steelyard.model.units import SECOND
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.barriers import barriers
 from steelyard.scheduling.board import Board
-from steelyard.scheduling.decisions import Eviction, Placement, QuotaBasis
+from steelyard.scheduling.decisions import DropCause, DroppedHold, Eviction, Placement, QuotaBasis
+from steelyard.scheduling.history import Past
 from steelyard.scheduling.ledger import Ledger
+from steelyard.scheduling.node_choice import node_choice
 from steelyard.scheduling.placement import Placer, Plan, ShapePlan, answering_clusters, prepare
+from steelyard.scheduling.reservation import Reservations
 from steelyard.scheduling.rules import Rules
 from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.turns import Turns
 from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningView
 
 #: A blocked shape is explained, and looks for victims, no sooner than this after the last time (µs).
@@ -36,12 +40,18 @@ class Context:
         )
         self.board = Board(snapshot.nodes, snapshot.flavors, self.usable)
         self.ledger = Ledger(snapshot.trees, snapshot.usage)
-        self.placer = Placer(self.board, self.ledger, policy)
+        choice = node_choice(self.board, policy, snapshot.prices)
+        self.placer = Placer(self.board, self.ledger, policy, choice)
         self.rules = Rules(policy, snapshot.trees.get(QUEUE_TREE))
+        self.past = Past(snapshot.history, policy.fairness, snapshot.trees.get(QUEUE_TREE))
+        self.turns = Turns(snapshot, policy, now, self.rules, self.ledger, self.past)
+        self.reservations = Reservations(snapshot, self.board, self.ledger, self.placer, now)
         self.placements: list[Placement] = []
         self.evictions: dict[int, Eviction] = {}  # by the victim's attempt id
         self.holds: dict[int, HoldView] = {}  # kept and new ones
         self.new_holds: list[HoldView] = []
+        self.taken_over: list[DroppedHold] = []
+        self.next_at: int | None = None  # see `wake`
         self.approximate: set[str] = set()  # shapes whose search met a bound
         self.preemptions_tried = 0
         self.preemption_looks = 0
@@ -69,6 +79,7 @@ class Context:
     def commit(self, plan: ShapePlan, item: PendingItem, found: Plan) -> None:
         """Notes a placement whose places are taken, and charges it."""
         self.ledger.add(found.charges)
+        self.reservations.started(plan, item, found)
         self._note(plan, item, found.members, found.charges, from_hold=False)
 
     def commit_hold(self, hold: HoldView) -> None:
@@ -85,6 +96,7 @@ class Context:
     ) -> None:
         basis, lender = self._basis(plan.shape.queue, charges)
         key = plan.shape.key
+        self.past.start((plan.shape.queue, plan.shape.project, plan.shape.user or ""), charges)
         self.placements.append(
             Placement(item.workload_id, item.attempt_id, key, members, charges, from_hold, basis, lender)
         )
@@ -132,13 +144,33 @@ class Context:
         )
         self.add_hold(hold, ())
 
-    def add_hold(self, hold: HoldView, evictions: Iterable[Eviction]) -> None:
-        """Keeps the hold's places and charges it, while its victims still have theirs."""
+    def add_hold(
+        self, hold: HoldView, evictions: Iterable[Eviction] = (), taken: Iterable[HoldView] = ()
+    ) -> None:
+        """Keeps the hold's places and charges it, while its victims still have theirs. The holds that it
+        takes over end: their attempts go back with everything given back."""
+        for other in taken:
+            self.board.change_members(other.members, 1)
+            self.ledger.drop(other)
+            del self.holds[other.attempt_id]
+            self.taken_over.append(
+                DroppedHold(other.workload_id, other.attempt_id, DropCause.TAKEN_OVER, other.charges)
+            )
         self.board.change_members(hold.members, -1)
         self.ledger.hold(hold, self.snapshot.running)
+        self.reservations.held(hold)
         self.holds[hold.attempt_id] = hold
         self.new_holds.append(hold)
         self.evictions.update((eviction.attempt_id, eviction) for eviction in evictions)
+
+    def wake(self, at: int) -> None:
+        """Something that waits now may do something at that instant, though nothing happens until then."""
+        self.next_at = at if self.next_at is None else min(self.next_at, at)
+
+    def queues(self) -> list[str]:
+        """Those in which something has devices, by name."""
+        self.running_in("")
+        return sorted(self._by_queue or ())
 
 
 def victim_order(attempt: RunningView) -> tuple[int, int, int]:

@@ -23,13 +23,16 @@ from steelyard.scheduling.decisions import (
     DropCause,
     DroppedHold,
     Placement,
+    Reservation,
     ShapeReasons,
     Stats,
 )
 from steelyard.scheduling.explain import Explainer, backoff_reason, pending_evaluation
+from steelyard.scheduling.heads import Heads
+from steelyard.scheduling.holds import settle_holds
 from steelyard.scheduling.order import Waiting
 from steelyard.scheduling.placement import Plan
-from steelyard.scheduling.preemption import Pools, settle_holds
+from steelyard.scheduling.preemption import Pools, evicted_and_requested
 from steelyard.scheduling.snapshot import AddPending, Snapshot
 from steelyard.scheduling.views import HoldView, PendingItem, ShapeGroup
 
@@ -40,7 +43,7 @@ _PROBE = 2**63 - 1
 
 def decide(snapshot: Snapshot, policy: Policy, now: int) -> Decisions:
     """What to do now, and why the rest waits. Changes nothing; see `Snapshot.apply`."""
-    cycle = _Cycle(snapshot, policy, now)
+    cycle = Cycle(snapshot, policy, now)
     cycle.run()
     return cycle.decisions(cycle.due())
 
@@ -53,6 +56,7 @@ class Explanation:
     hold: HoldView | None
     reasons: tuple[Reason, ...]
     approximate: bool = False
+    reservation: Reservation | None = None
 
 
 def explain(
@@ -69,7 +73,7 @@ def explain(
         chosen = PendingItem(_PROBE, _PROBE, now)
     if chosen not in heads and chosen.attempt_id not in snapshot.holds:
         snapshot = snapshot.with_(AddPending(shape, chosen))
-    cycle = _Cycle(snapshot, policy, now)
+    cycle = Cycle(snapshot, policy, now)
     cycle.run()
     decisions = cycle.decisions([shape])
     for placement in decisions.placements:
@@ -80,13 +84,14 @@ def explain(
     if hold is not None:
         return Explanation(None, hold, own)
     found = decisions.reasons[shape.key]
+    place = next((made for made in decisions.reservations if made.attempt_id == chosen.attempt_id), None)
     waits = tuple(reason for reason in found.reasons if reason.code != ReasonCode.PENDING_EVALUATION)
     if own or waits:
-        return Explanation(None, None, (*own, *waits), found.approximate and bool(waits))
-    return Explanation(None, None, found.reasons, found.approximate)
+        return Explanation(None, None, (*own, *waits), found.approximate and bool(waits), place)
+    return Explanation(None, None, found.reasons, found.approximate, place)
 
 
-class _Cycle:
+class Cycle:
     """One run of `decide`."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy, now: int) -> None:
@@ -95,8 +100,10 @@ class _Cycle:
         self.blocked: list[Shape] = []  # in the order in which they were tried
         self.tried = 0
         self._overflow = 0
+        self._reserved: set[str] = set()  # blocked shapes of which one more may get a reservation
         self._next_look: int | None = None
-        self.waiting = Waiting((), (), now)
+        self.waiting = Waiting(self.context, (), ())
+        self.heads = Heads(self.context)
 
     def run(self) -> None:
         """Settles the holds and goes through the heads."""
@@ -109,8 +116,10 @@ class _Cycle:
         ]
         groups = [*context.snapshot.pending, *(ShapeGroup(hold.shape, (hold.item,), 1) for hold in back)]
         settled = {placement.attempt_id for placement in context.placements}
-        self.waiting = Waiting(groups, context.holds.keys() | settled, context.now)
+        self.waiting = Waiting(context, groups, context.holds.keys() | settled)
         self._fill()
+        self.blocked += self.waiting.behind
+        self.heads.behind.update(shape.key for shape in self.waiting.behind)
 
     def _fill(self) -> None:
         context, waiting = self.context, self.waiting
@@ -124,15 +133,21 @@ class _Cycle:
             self.tried += 1
             if self._settle(pools, shape, item):
                 waiting.again(shape)
-            else:
+                continue
+            if shape.key not in self._reserved:
                 self.blocked.append(shape)
+            if context.reservations.goes_on(shape, context.rules.of(shape.queue).reservations):
+                self._reserved.add(shape.key)
+                waiting.again(shape)
+            elif self.heads.is_strict(shape, item):
+                waiting.stop_behind(shape)
 
     def _settle(self, pools: Pools, shape: Shape, item: PendingItem) -> bool:
         context = self.context
         if context.is_barred(shape):
             return False
-        plan = context.plan(shape)
-        choice = choose(context, pools, plan, item, lambda _found: True)
+        plan = self.heads.beside(context.plan(shape), item)
+        choice = choose(context, pools, plan, item)
         if isinstance(choice, Plan):
             if item.standby:
                 context.keep_place(plan, item, choice)
@@ -144,7 +159,10 @@ class _Cycle:
         # headroom goes first, yet stops nobody: only a replica that is wanted takes back what was lent
         if choice is not None:
             context.add_hold(*choice)
-        return choice is not None
+            return True
+        if context.reservations.reserve(plan, item, context.rules.of(shape.queue).reservations) is None:
+            self.heads.drain(shape, item)
+        return False
 
     def due(self) -> list[Shape]:
         """The blocked shapes to explain now: never looked at first, then those longest ago."""
@@ -164,8 +182,9 @@ class _Cycle:
     def decisions(self, explained: list[Shape]) -> Decisions:
         """The answer, with the reasons of these shapes."""
         context = self.context
+        context.reservations.lift_all()
         explainer = Explainer(context)
-        reasons = {shape.key: explainer.shape(shape) for shape in explained}
+        reasons = {shape.key: self.heads.explained(shape, explainer.shape(shape)) for shape in explained}
         known = context.snapshot.last_looked
         unseen = [*self.waiting.rest(), *(shape.key for shape in self.blocked)]
         for key in unseen:
@@ -179,12 +198,13 @@ class _Cycle:
             tuple(context.placements),
             tuple(context.evictions[key] for key in sorted(context.evictions)),
             tuple(context.new_holds),
-            tuple(self.dropped),
+            (*self.dropped, *context.taken_over),
             (),
             reasons,
             own,
             tuple(shape.key for shape in explained),
             self._stats(len(explained)),
+            tuple(context.reservations.made),
         )
 
     def _stats(self, explained: int) -> Stats:
@@ -192,10 +212,13 @@ class _Cycle:
         instants = [max(item.not_before, item.eligible_at) for _, item in waiting.later]
         if self._next_look is not None:
             instants.append(self._next_look)
+        if context.next_at is not None:
+            instants.append(context.next_at)
         placed_all = {placement.shape_key for placement in context.placements}
+        placed_all |= {hold.shape.key for hold in context.new_holds}
         blocked = {shape.key for shape in self.blocked}
         more = not waiting.empty or bool((waiting.unseen & placed_all) - blocked) or self._overflow > 0
         return Stats(
             self.tried, context.board.looks, explained, self._overflow, context.preemptions_tried, more,
-            min(instants, default=None),
+            min(instants, default=None), *evicted_and_requested(context),
         )

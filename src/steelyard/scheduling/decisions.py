@@ -12,6 +12,7 @@ from steelyard.scheduling.views import Charge, HoldView
 
 #: Rules by which something running is stopped for something else.
 WITHIN_QUEUE, GUARANTEE = "within-queue", "guarantee"
+RECLAIM, BORROWING, FAIR_SHARE = "reclaim", "reclaim-while-borrowing", "fair-share"
 
 
 class QuotaBasis(StrEnum):
@@ -28,6 +29,7 @@ class DropCause(StrEnum):
     VANISHED = "vanished"  # the attempt left
     REVISED = "revised"  # its place can't come free any more
     EXPIRED = "expired"  # the phase's timer
+    TAKEN_OVER = "taken-over"  # by an attempt of a higher priority, or one that owns what was borrowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,18 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """By which numbers a fair share decided, in millionths of what the common ancestor can have, at weight 1:
+    the preemptor's side with it, the victim's side without any of the victims, and with this one back."""
+
+    side: str
+    victim_side: str
+    preemptor: int
+    without: int
+    with_it: int
+
+
+@dataclass(frozen=True, slots=True)
 class Eviction:
     """A running attempt is asked to stop for another one, whose hold is in the same decisions."""
 
@@ -56,6 +70,8 @@ class Eviction:
     preemptor_attempt_id: int
     preemptor_priority: int
     rule: str = WITHIN_QUEUE
+    preemptor_queue: str = ""
+    shares: Shares | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +86,26 @@ class DroppedHold:
     attempt_id: int
     cause: DropCause
     charges: tuple[Charge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A waiting attempt's place on the timeline: it starts there at `starts_at` (µs) at the latest, as long
+    as nothing of a higher rank comes and everything ends as bounded."""
+
+    workload_id: int
+    attempt_id: int
+    shape_key: str
+    queue: str
+    project: str
+    starts_at: int
+    ends_at: int | None  # None: nobody knows
+    members: tuple[MemberPlan, ...]
+    charges: tuple[Charge, ...]
+
+    def runs_at(self, instant: int) -> bool:
+        """True when it would hold its places then."""
+        return self.starts_at <= instant and (self.ends_at is None or instant < self.ends_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +136,8 @@ class Stats:
     preemptions_tried: int = 0
     more: bool = False  # a bound was met, so call again without waiting for an event
     next_at: int | None = None  # earliest instant at which a waiting attempt becomes eligible
+    evicted: int = 0  # milli-devices (else milli-cores) of the preemptors' own classes that victims give up …
+    requested: int = 0  # … and that the attempts ask for whose holds have victims
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +159,7 @@ class Decisions:
     workload_reasons: Mapping[int, tuple[Reason, ...]] = field(default_factory=dict)  # by workload id
     looked: tuple[str, ...] = ()  # shapes explained in this cycle: their `last_looked` is now
     stats: Stats = Stats()
+    reservations: tuple[Reservation, ...] = ()  # places on the timeline, in the order of the queue
 
     @property
     def changes_state(self) -> bool:
@@ -132,7 +171,7 @@ class Decisions:
         return [
             [name, canonical(getattr(self, name))]
             for name in ("now", "policy_version", "placements", "evictions", "holds", "dropped_holds",
-                         "refusals", "reasons", "workload_reasons", "looked", "stats")
+                         "refusals", "reasons", "workload_reasons", "looked", "stats", "reservations")
         ]
 
 

@@ -84,7 +84,7 @@ class Explainer:
             if not by_flavor:
                 reasons += never_reasons(self.capacity.bounds, plan)
         if not reasons:
-            reasons = [pending_evaluation()]
+            reasons = [self._reserved_for(plan) or pending_evaluation()]
         approximate = shape.key in context.approximate or any(reason.approximate for reason in reasons)
         return ShapeReasons(bounded(reasons), approximate)
 
@@ -121,6 +121,26 @@ class Explainer:
                 )
         return reasons
 
+    def _reserved_for(self, plan: ShapePlan) -> Reason | None:
+        """It fits now, and would delay somebody who has a place on the timeline."""
+        made = self.context.reservations.in_the_way_of(plan)
+        if made is None:
+            return None
+        primary = plan.lead.need.primary
+        amount = sum(
+            allocation.quantity
+            for _, allocation in allocations_of(made.members)
+            if allocation.device_class is primary
+        )
+        owner = Holder(
+            "workload", render("workload", made.workload_id), amount, None, made.project, made.queue
+        )
+        params: dict[str, str | int | None] = {"until": made.starts_at, "ends_at": made.ends_at}
+        return Reason(
+            ReasonCode.RESERVED_FOR, "placement", resource=primary.value, holders=(owner,),
+            wakes_on=(WAKE_RELEASED, WAKE_TIME), params=params,
+        )
+
     def hold(self, hold: HoldView) -> Reason:
         """What a hold still waits for."""
         return hold_reason(self.context, self.holders, hold)
@@ -154,7 +174,7 @@ def quota_reasons(
             used, short_by = 0, short.requested - short.limit
         else:
             owners = holders.of_quota(world, tree, short.node, subject, short_by)
-        flavor, resource = _subject(snapshot, subject)
+        flavor, resource = subject_of(snapshot, subject)
         reasons.append(
             Reason(
                 code, "quota", quotas.nodes[short.node].kind, short.node, resource, flavor,
@@ -178,7 +198,7 @@ def _worst(
     return [worst[name] for name in quotas.path(node) if name in worst]
 
 
-def _subject(snapshot: Snapshot, subject: str) -> tuple[str | None, str]:
+def subject_of(snapshot: Snapshot, subject: str) -> tuple[str | None, str]:
     """(flavor, class) of a quota's subject."""
     kind, _, name = subject.partition("/")
     if not name:

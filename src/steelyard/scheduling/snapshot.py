@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from steelyard.model.policy import Limit
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
 from steelyard.scheduling.decisions import Decisions, DropCause
+from steelyard.scheduling.history import NOTHING_USED, History, start
+from steelyard.scheduling.prices import PriceList
 from steelyard.scheduling.quota import QuotaTree, Usage, charge, total_usage
 from steelyard.scheduling.views import (
     Charge,
@@ -83,10 +85,10 @@ class Snapshot:
     pending: tuple[ShapeGroup, ...] = ()
     running: Mapping[int, RunningView] = field(default_factory=dict)  # by attempt id
     holds: Mapping[int, HoldView] = field(default_factory=dict)  # by attempt id
-    history: Mapping[tuple[str, str, str], int] = field(default_factory=dict)  # decayed (tree, node, subject)
+    history: History = NOTHING_USED  # what was used lately, decayed
     eviction_budgets: Mapping[str, int] = field(default_factory=dict)
     timeline: Mapping[int, int] = field(default_factory=dict)  # attempt id → latest end, µs
-    prices: Mapping[str, int] = field(default_factory=dict)  # flavor → price, for later scoring
+    prices: PriceList = field(default_factory=dict)  # by class, what room on devices can still earn
     last_looked: Mapping[str, int] = field(default_factory=dict)  # shape key → µs
     basis: tuple[tuple[str, str | int], ...] = ()  # what it was made of: log size, versions
 
@@ -127,6 +129,11 @@ class Snapshot:
         return replace(self, trees={**self.trees, limit.tree: tree}, usage=usage)
 
 
+def limited(since: int, limit: int | None) -> int | None:
+    """The end of a time limit; None: there is none."""
+    return None if limit is None else since + limit
+
+
 def _added(pending: tuple[ShapeGroup, ...], shape: Shape, item: PendingItem) -> tuple[ShapeGroup, ...]:
     groups = list(pending)
     for index, group in enumerate(groups):
@@ -146,6 +153,7 @@ class _Draft:
         self.running = dict(snapshot.running)
         self.holds = dict(snapshot.holds)
         self.usage = {name: dict(snapshot.usage.get(name, {})) for name in snapshot.trees}
+        self.started = dict(snapshot.history.started)
         self.left: set[int] = set()  # attempts that no longer wait
         self.back: list[HoldView] = []
 
@@ -162,9 +170,11 @@ class _Draft:
         for placed in decisions.placements:
             shape = shapes[placed.shape_key]
             self.left.add(placed.attempt_id)
+            start(self.started, (shape.queue, shape.project, shape.user or ""), placed.charges)
             self.running[placed.attempt_id] = RunningView(
                 placed.attempt_id, placed.workload_id, shape.key, shape.queue, shape.project, shape.priority,
-                decisions.now, placed.members, placed.charges, shape.preemptible,
+                decisions.now, placed.members, placed.charges, shape.preemptible, user=shape.user,
+                kind=shape.kind, ends_by=limited(decisions.now, shape.time_limit),
             )
             if placed.from_hold:
                 del self.holds[placed.attempt_id]
@@ -207,6 +217,7 @@ class _Draft:
             holds=self.holds,
             usage=self.usage,
             pending=pending,
+            history=replace(self.base.history, started=self.started),
         )
 
 

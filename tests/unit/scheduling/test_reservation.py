@@ -1,0 +1,223 @@
+"""Reservation and backfill: what is let go first delays nobody who has a place on the timeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.model.policy import Policy, QueueRules
+from steelyard.model.reasons import ReasonCode
+from steelyard.model.workloads import Shape
+from steelyard.scheduling import ClusterView, Reservation, ShapeGroup, Snapshot, decide, explain
+from tests.unit.scheduling.build import (
+    NOW,
+    check_answer,
+    ended,
+    group,
+    item,
+    node,
+    nominal,
+    placed,
+    policy,
+    queue_tree,
+    request,
+    shape,
+    snapshot,
+    started,
+)
+
+HOUR = 3_600_000_000
+
+
+def limited(key: str, gpus: int, hours: int | None, count: int = 1, queue: str = "q", **fields: int) -> Shape:
+    made = shape(key, request(gpu=gpus * 1000), count=count, queue=queue, **fields)
+    return replace(made, time_limit=None if hours is None else hours * HOUR)
+
+
+def reserving(count: int) -> Policy:
+    return policy(queues={"q": QueueRules(reservations=count), "r": QueueRules(reservations=count)})
+
+
+def busy(*hours: int | None, gpus: int = 4, **fields: object) -> Snapshot:
+    """A node of four devices; one is taken for each of these many hours more."""
+    base = snapshot([node(1, gpus=gpus)], **fields)
+    for number, length in enumerate(hours):
+        base = started(base, group(limited(f"runs-{number}", 1, length), item(90 + number)), at=NOW)
+    return base
+
+
+WIDE = limited("wide", 4, 1)
+
+
+def waiting(base: Snapshot, *shapes: Shape) -> Snapshot:
+    """Each of these shapes waits once, in this order; attempts are numbered from 1."""
+    return replace(base, pending=tuple(group(each, item(n)) for n, each in enumerate(shapes, 1)))
+
+
+def test_the_first_blocked_gets_the_earliest_instant_at_which_all_of_it_fits() -> None:
+    base = waiting(busy(5, 2, 3), WIDE)
+    (made,) = decide(base, POLICY, NOW).reservations
+    assert (made.attempt_id, made.starts_at, made.ends_at) == (1, NOW + 5 * HOUR, NOW + 6 * HOUR)
+    (two,) = decide(waiting(busy(5, 2, 3), limited("two", 2, 1)), POLICY, NOW).reservations
+    assert two.starts_at == NOW + 2 * HOUR
+
+
+POLICY = reserving(1)
+
+
+@pytest.mark.parametrize(
+    ("behind", "goes"),
+    [(limited("short", 1, 5), True), (limited("long", 1, 6), False), (limited("unbounded", 1, None), False)],
+    ids=["ends in time", "would still run", "nobody knows"],
+)
+def test_what_comes_after_goes_first_only_if_it_ends_before(behind: Shape, goes: bool) -> None:
+    base = waiting(busy(5, 2, 3), WIDE, behind)
+    decisions = decide(base, POLICY, NOW)
+    assert placed(decisions) == ([2] if goes else [])
+    check_answer(base, decisions)
+    assert placed(decide(base, reserving(0), NOW)) == [2]
+
+
+def test_what_the_reservation_does_not_need_may_be_used_for_ever() -> None:
+    one = group(limited("unbounded", 1, None), item(2), item(3), item(4))
+    base = replace(busy(5, 5, 5, gpus=8), pending=(group(limited("six", 6, 1), item(1)), one))
+    decisions = decide(base, POLICY, NOW)
+    assert [made.starts_at for made in decisions.reservations] == [NOW + 5 * HOUR]
+    assert placed(decisions) == [2, 3]
+
+
+def test_a_quota_that_the_reservation_needs_then_is_not_given_away() -> None:
+    limits = nominal("q", "gpu", 3000, borrowing=0) | nominal("r", "gpu", 3000, borrowing=0)
+    limits |= nominal("cohort", "gpu", 0)
+    base = busy(5, gpus=8, queues=queue_tree(limits, ("q", "r")))
+    three = limited("three", 3, 1)
+    long, short = limited("long", 1, 6), limited("short", 1, 5)
+    other = limited("other", 1, 6, queue="r")
+    decisions = decide(waiting(base, three, long, short, other), POLICY, NOW)
+    assert [made.starts_at for made in decisions.reservations] == [NOW + 5 * HOUR]
+    assert sorted(placed(decisions)) == [3, 4]  # devices are there for all of them
+    assert [reason.code for reason in decisions.reasons["long"].reasons] == [ReasonCode.RESERVED_FOR]
+
+
+def test_as_many_get_a_place_as_the_queue_declares_also_of_one_shape() -> None:
+    base = replace(busy(5, 2, 3), pending=(
+        group(WIDE, item(1), item(2), item(3)), group(limited("short", 1, 5), item(4))
+    ))
+    found = {count: decide(base, reserving(count), NOW) for count in (0, 1, 2)}
+    assert [[made.attempt_id for made in found[n].reservations] for n in (0, 1, 2)] == [[], [1], [1, 2]]
+    assert [made.starts_at for made in found[2].reservations] == [NOW + 5 * HOUR, NOW + 6 * HOUR]
+    assert [placed(found[n]) for n in (0, 1, 2)] == [[4], [4], [4]]
+
+
+def test_nothing_is_reserved_where_nobody_knows_when_anything_ends() -> None:
+    base = waiting(busy(None, 2, 3), WIDE, limited("unbounded", 1, None))
+    decisions = decide(base, POLICY, NOW)
+    assert decisions.reservations == ()
+    assert placed(decisions) == [2]
+
+
+def test_who_would_delay_a_reservation_is_told_whose_and_until_when() -> None:
+    long = limited("long", 1, 6)
+    base = waiting(busy(5, 2, 3), WIDE, long)
+    found = explain(base, POLICY, NOW, long)
+    (reason,) = found.reasons
+    assert reason.code == ReasonCode.RESERVED_FOR
+    assert reason.params == {"until": NOW + 5 * HOUR, "ends_at": NOW + 6 * HOUR}
+    assert [(holder.project, holder.queue, holder.amount) for holder in reason.holders] == [("p", "q", 4000)]
+    assert explain(base, POLICY, NOW, WIDE).reservation is not None
+    (own,) = explain(base, POLICY, NOW, WIDE).reasons
+    assert (own.code, own.short_by) == (ReasonCode.WAITING_FOR_CAPACITY, 3000)
+    assert sum(holder.amount for holder in own.holders) == 3000
+
+
+# --- a whole life ----------------------------------------------------------------------------------
+@dataclass
+class Life:
+    """Work with exact run times, over virtual time; what was promised, and when what began."""
+
+    base: Snapshot
+    rules: Policy
+    work: list[tuple[int, Shape]]  # (comes at, shape); its number is its place in the list + 1
+
+    def run(self) -> None:
+        self.promised: dict[int, Reservation] = {}
+        self.began: dict[int, int] = {}
+        self.ends: dict[int, int] = {}
+        instants = {at for at, _ in self.work}
+        while instants:
+            now = min(instants)
+            instants.discard(now)
+            over = [attempt for attempt, at in self.ends.items() if at == now]
+            self.base = ended(self.base, *over)
+            for number, (at, of) in enumerate(self.work, 1):
+                if at == now:
+                    self._submit(of, number, now)
+            instants |= self._decide(now)
+
+    def _submit(self, of: Shape, number: int, now: int) -> None:
+        pending = list(self.base.pending)
+        known = next((g for g in pending if g.shape.key == of.key), None)
+        new = ShapeGroup(of, (item(number, now),), 1)
+        if known is not None:
+            pending.remove(known)
+            new = ShapeGroup(of, (*known.heads, item(number, now)), known.count + 1)
+        self.base = replace(self.base, pending=(*pending, new))
+
+    def _decide(self, now: int) -> set[int]:
+        seen = {name: ClusterView(name, now) for name in self.base.clusters}
+        self.base = replace(self.base, clusters=seen)
+        new: set[int] = set()
+        while True:
+            decisions = decide(self.base, self.rules, now)
+            self.base = check_answer(self.base, decisions)
+            self._note(decisions.reservations)
+            for attempt in placed(decisions):
+                self.began[attempt] = now
+                limit = self.work[attempt - 1][1].time_limit
+                assert limit is not None
+                self.ends[attempt] = now + limit
+                new.add(now + limit)
+            if not decisions.placements:
+                return new
+
+    def _note(self, reservations: tuple[Reservation, ...]) -> None:
+        """What is promised while all that came before has a promise, too."""
+        waits = {head.attempt_id for each in self.base.pending for head in each.heads}
+        waits -= {made.attempt_id for made in reservations}
+        for made in reservations:
+            if made.attempt_id < min(waits, default=made.attempt_id + 1):
+                self.promised.setdefault(made.attempt_id, made)
+
+
+_jobs = st.tuples(st.integers(0, 12), st.integers(1, 4), st.integers(1, 3), st.integers(1, 9))
+
+
+def a_life(jobs: list[tuple[int, int, int, int]], reservations: int, limits: bool, nodes: int) -> Life:
+    quotas = nominal("q", "gpu", 5000, borrowing=2000) | nominal("r", "gpu", 3000) if limits else {}
+    tree = queue_tree(quotas, ("q", "r"))  # between queues the order moves with use
+    base = snapshot([node(number, gpus=4) for number in range(1, nodes + 1)], queues=tree)
+    work = [
+        (NOW + at * HOUR, limited(f"{gpus}x{count}-{hours}", gpus, hours, count))
+        for at, gpus, count, hours in sorted(jobs, key=lambda job: job[0])
+    ]
+    return Life(base, reserving(reservations), work)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    jobs=st.lists(_jobs, min_size=3, max_size=24),
+    reservations=st.integers(1, 3),
+    limits=st.booleans(),
+    nodes=st.integers(1, 3),
+)
+def test_nobody_starts_later_than_the_place_that_was_promised_first(
+    jobs: list[tuple[int, int, int, int]], reservations: int, limits: bool, nodes: int
+) -> None:
+    """All of one priority, so that only what is let go first could be in the way."""
+    life = a_life(jobs, reservations, limits, nodes)
+    life.run()
+    for attempt, made in life.promised.items():
+        assert life.began[attempt] <= made.starts_at
