@@ -1,0 +1,170 @@
+"""What was used lately, decayed by half-life: of whom, in which queue, of what.
+
+Sums are taken on a fixed grid of instants (multiples of `Fairness.sampling`): at each of them
+`u ← u · r + used · (1 − r)`, where `used` is what was held on average since the sum before, exactly, and
+r = 0.5^(time since it ÷ half-life). What starts in between is charged an entry penalty at once,
+(1 − 0.5^(sampling ÷ half-life)) of its request, as if it ran for a whole step; the next sum replaces it by
+what was really used. So a burst can't slip through between two sums (after Kueue's admission fair sharing,
+design/queueing.md 1.1, whose samples are of instants).
+
+Amounts are integers in millionths of the class's unit. Nothing here knows a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import isqrt
+from typing import TypeAlias
+
+from steelyard.model.policy import QUEUE_TREE, Fairness
+from steelyard.scheduling.quota import QuotaTree, total_usage
+from steelyard.scheduling.views import Charge
+
+#: An amount of one unit of a class.
+UNIT = 10**6
+#: A factor of one.
+ONE = 1 << 48
+_BITS = 40  # of the exponent's fraction
+
+#: (queue, project, user; "" where it is not told apart)
+Who: TypeAlias = tuple[str, str, str]
+#: (queue, project, user, subject)
+Used: TypeAlias = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """`own`: decayed use by whom it was, as of the grid's instant `at`. What follows from it: `nodes` of the
+    queue tree by (node, subject), and `sums` of each queue, project and user (`""`: all of them).
+    `started`: what was placed since `at`, in the class's unit."""
+
+    at: int = 0
+    own: Mapping[Used, int] = field(default_factory=dict)
+    nodes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    sums: Mapping[Used, int] = field(default_factory=dict)
+    started: Mapping[Used, int] = field(default_factory=dict)
+
+
+NOTHING_USED = History()
+
+
+def history_of(
+    tree: QuotaTree | None, at: int, own: Mapping[Used, int], started: Mapping[Used, int] | None = None
+) -> History:
+    """The history with what follows from it in this queue tree."""
+    sums: dict[Used, int] = {}
+    for (queue, project, user, subject), amount in sorted(own.items()):
+        for key in {(queue, "", "", subject), (queue, project, "", subject), (queue, project, user, subject)}:
+            sums[key] = sums.get(key, 0) + amount
+    queues = [(key[0], key[3], amount) for key, amount in sums.items() if not key[1]]
+    nodes = total_usage(_millionths(tree), queues) if tree is not None else {}
+    return History(at, own, nodes, sums, started or {})
+
+
+def start(started: dict[Used, int], who: Who, charges: Iterable[Charge]) -> None:
+    """Adds one more to what has started."""
+    for item in charges:
+        if item.tree == QUEUE_TREE:
+            key = (*who, item.subject)
+            started[key] = started.get(key, 0) + item.quantity
+
+
+def decayed(
+    own: Mapping[Used, int], used: Mapping[Used, int], elapsed: int, half_life: int
+) -> dict[Used, int]:
+    """The next sum. `used`: quantity × µs held in the `elapsed` µs since the last one. What has faded to
+    nothing is left out."""
+    kept = retained(elapsed, half_life)
+    following = {}
+    for key in sorted({*own, *used}):
+        amount = own.get(key, 0) * kept + used.get(key, 0) * UNIT * (ONE - kept) // elapsed
+        if amount >= ONE:
+            following[key] = amount // ONE
+    return following
+
+
+def penalty(fairness: Fairness) -> int:
+    """What is charged at once of a request, in parts of `ONE`; 0 where the past does not count."""
+    if not fairness.half_life:
+        return 0
+    return ONE - retained(fairness.sampling, fairness.half_life)
+
+
+@lru_cache(maxsize=64)
+def retained(elapsed: int, half_life: int) -> int:
+    """0.5^(elapsed ÷ half_life) in parts of `ONE`, by square roots of integers: the same everywhere."""
+    whole, rest = divmod(elapsed, half_life)
+    if whole >= _BITS:
+        return 0
+    fraction = (rest << _BITS) // half_life
+    factor, root = ONE, ONE >> 1
+    for bit in reversed(range(_BITS)):
+        root = isqrt(root * ONE)  # 0.5^(1/2), 0.5^(1/4), …
+        if fraction >> bit & 1:
+            factor = factor * root // ONE
+    return factor >> whole
+
+
+def _millionths(tree: QuotaTree) -> QuotaTree:
+    """The tree with its limits in the history's unit, so that what is kept back is kept back there, too."""
+    if not any(limit.lending_limit is not None for limit in tree.limits.values()):
+        return tree  # then all of the use flows up, whatever the limits are
+    limits = {
+        key: replace(
+            limit,
+            nominal=limit.nominal * UNIT,
+            borrowing_limit=None if limit.borrowing_limit is None else limit.borrowing_limit * UNIT,
+            lending_limit=None if limit.lending_limit is None else limit.lending_limit * UNIT,
+        )
+        for key, limit in tree.limits.items()
+    }
+    return QuotaTree(tree.nodes, limits)
+
+
+class Past:
+    """What counts of the past in one cycle: the decayed use, and the penalty of what started since."""
+
+    def __init__(self, history: History, fairness: Fairness, tree: QuotaTree | None) -> None:
+        self.counts = fairness.half_life > 0
+        self._history = history
+        self._penalty = penalty(fairness)
+        self._tree = tree
+        self._nodes: dict[tuple[str, str], int] = {}  # of what has started, in parts of ONE ÷ UNIT
+        self._sums: dict[Used, int] = {}
+        if not self.counts:
+            self._history = History()
+        else:
+            for (queue, project, user, subject), quantity in history.started.items():
+                self._charge((queue, project, user), subject, quantity)
+
+    def start(self, who: Who, charges: Iterable[Charge]) -> None:
+        """Something is placed in this cycle."""
+        if self.counts:
+            for item in charges:
+                if item.tree == QUEUE_TREE:
+                    self._charge(who, item.subject, item.quantity)
+
+    def _charge(self, who: Who, subject: str, quantity: int) -> None:
+        queue, project, user = who
+        amount = quantity * UNIT * self._penalty // ONE
+        for key in {(queue, "", "", subject), (queue, project, "", subject), (queue, project, user, subject)}:
+            self._sums[key] = self._sums.get(key, 0) + amount
+        tree = self._tree
+        for node in tree.path(queue) if tree is not None and queue in tree.nodes else ():
+            self._nodes[node, subject] = self._nodes.get((node, subject), 0) + amount
+
+    def node(self, node: str, subject: str) -> int:
+        """Of a queue or cohort, in millionths."""
+        key = (node, subject)
+        return self._history.nodes.get(key, 0) + self._nodes.get(key, 0)
+
+    def of(self, queue: str, project: str, user: str, subject: str) -> int:
+        """Of a project or user in a queue (`""`: all of them), in millionths."""
+        key = (queue, project, user, subject)
+        return self._history.sums.get(key, 0) + self._sums.get(key, 0)
+
+    def before(self, queue: str, subject: str) -> int:
+        """Of a queue as the cycle found it: what parts of it are measured by while it goes on."""
+        return self._history.sums.get((queue, "", "", subject), 0)

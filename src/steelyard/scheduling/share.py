@@ -1,0 +1,134 @@
+"""How much of what a parent can ever have a node has above what it owns: its dominant share.
+
+Kueue's formula (DRS; design/queueing.md 1.1) in integers: of each class Σ over its flavors of
+max(0, usage + request − subtree), in parts of Σ potential(parent), divided by the node's weight; the
+largest of the classes counts. A class that is limited itself and not only by its flavors counts as one more
+flavor-less sum. The root and whoever borrows nothing have 0. Weight 0 stands for an infinite share: two such
+are compared raw. What was used lately (`past`, decayed) counts beside what is used now in the same way.
+
+A class without any limit in the tree is nobody's, so nothing of it is above quota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from steelyard.scheduling.history import UNIT, Past
+from steelyard.scheduling.quota import QuotaTree, Usage, charge, potential
+from steelyard.scheduling.rules import Rules
+from steelyard.scheduling.views import FlavorView
+
+#: Everything the parent could have, at weight 1. Shown to people in thousandths (Kueue's unit).
+WHOLE = 10**9
+_SHOWN = WHOLE // 1000
+_WEIGHT = 1000  # of a node that declares none
+_FLAVOR = "flavor/"
+
+#: (1 where the weight is 0, share): compares as it should.
+Share: TypeAlias = tuple[int, int]
+NONE: Share = (0, 0)
+#: Of one class, its subjects with what the node owns of each, and what the parent could ever have.
+_Group: TypeAlias = tuple[str, tuple[tuple[str, int], ...], int]
+
+
+def thousandths(share: Share) -> int | None:
+    """The share as people see it; None: infinite."""
+    return None if share[0] else share[1] // _SHOWN
+
+
+class Shares:
+    """The shares of one tree's nodes, for one cycle. What follows from the tree alone is made once a node."""
+
+    def __init__(
+        self, tree: QuotaTree, rules: Rules, flavors: Mapping[str, FlavorView], past: Past | None = None
+    ) -> None:
+        """`past`: None: it does not count."""
+        self.tree = tree
+        self._rules = rules
+        self._past = past if past is not None and past.counts else None
+        self._classes = _governed(tree, flavors)
+        self._groups: dict[str, tuple[_Group, ...]] = {}
+
+    def flows(self, usage: Usage, node: str, asked: Mapping[str, int]) -> dict[str, dict[str, int]]:
+        """What would be added to each node of the path, by governed subject, if so much were charged."""
+        added: dict[str, dict[str, int]] = {}
+        for subject, quantity in asked.items():
+            for name, _, delta in charge(self.tree, usage, node, subject, quantity):
+                added.setdefault(name, {})[subject] = delta
+        return added
+
+    def borrows(self, usage: Usage, node: str, added: Mapping[str, int]) -> bool:
+        """True when the node would have more of what is added than it owns."""
+        if self.tree.nodes[node].parent is None:
+            return False
+        for _, subjects, _ in self._groups_of(node):
+            flavored = [
+                usage.get((node, subject), 0) + added[subject] > owned
+                for subject, owned in subjects
+                if subject in added
+            ]
+            if flavored and all(flavored):
+                return True
+        return False
+
+    def share(self, usage: Usage, node: str, added: Mapping[str, int] | None = None) -> Share:
+        """The node's dominant share with what would be added; on the flavor where that adds least."""
+        if self.tree.nodes[node].parent is None:
+            return NONE
+        most = 0
+        for _, subjects, whole in self._groups_of(node):
+            above = 0
+            least: int | None = None
+            for subject, owned in subjects:
+                used = usage.get((node, subject), 0)
+                over = max(0, used - owned)
+                above += over
+                if added and subject in added:
+                    more = max(0, used + added[subject] - owned) - over
+                    least = more if least is None else min(least, more)
+            above += least or 0
+            if self._past is None:
+                most = max(most, above * WHOLE // whole)
+            else:
+                lately = self._past_above(node, subjects)
+                most = max(most, (above * UNIT + lately) * WHOLE // (whole * UNIT))
+        weight = self._rules.of(node).weight
+        if not most:
+            return NONE
+        return (0, most * _WEIGHT // weight) if weight else (1, most)
+
+    def _past_above(self, node: str, subjects: Iterable[tuple[str, int]]) -> int:
+        """In millionths."""
+        past = self._past
+        if past is None:
+            return 0
+        return sum(max(0, past.node(node, subject) - owned * UNIT) for subject, owned in subjects)
+
+    def _groups_of(self, node: str) -> tuple[_Group, ...]:
+        known = self._groups.get(node)
+        if known is None:
+            parent = self.tree.nodes[node].parent
+            assert parent is not None
+            found: list[_Group] = []
+            for name, subjects in self._classes:
+                whole = sum(potential(self.tree, parent, subject) for subject in subjects)
+                if whole > 0:
+                    owned = tuple((subject, self.tree.subtree(node, subject)) for subject in subjects)
+                    found.append((name, owned, whole))
+            known = self._groups[node] = tuple(found)
+        return known
+
+
+def _governed(tree: QuotaTree, flavors: Mapping[str, FlavorView]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The sums that are compared: each limited class by itself, and the limited flavors of each class."""
+    found: dict[str, list[str]] = {}
+    for subject in sorted(tree.subjects):
+        name = subject
+        if subject.startswith(_FLAVOR):
+            flavor = flavors.get(subject.removeprefix(_FLAVOR))
+            if flavor is None:
+                continue  # devices of nobody knows which class
+            name = _FLAVOR + flavor.device_class.value
+        found.setdefault(name, []).append(subject)
+    return tuple((name, tuple(subjects)) for name, subjects in sorted(found.items()))

@@ -1,0 +1,151 @@
+"""An attempt's place among those that wait in its queue, and its queue's place among its siblings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from steelyard.model.policy import QUEUE_TREE, Policy, QueueOrder
+from steelyard.model.resources import ACCELERATORS, DeviceClass
+from steelyard.model.workloads import Shape
+from steelyard.scheduling.history import Past
+from steelyard.scheduling.ledger import Ledger
+from steelyard.scheduling.rules import Rules
+from steelyard.scheduling.share import NONE, WHOLE, Share, Shares
+from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.views import PendingItem
+
+#: guaranteed no/yes, −band, due no/yes, use of the project, of the user, time, workload, attempt
+Key: TypeAlias = tuple[bool, int, bool, int, int, int, int, int]
+#: guaranteed no/yes, share above quota or whether it borrows, −band, time, workload, attempt
+Rank: TypeAlias = tuple[bool, Share, int, int, int, int]
+_WEIGHT = 1000  # of a node that declares none
+
+
+def band_of(policy: Policy, shape: Shape) -> tuple[int, int]:
+    """The priority among which a shape competes, and by how much it counts as younger there (µs)."""
+    found = policy.classes.get(shape.priority_class or "")
+    if found is None or not found.ageing:
+        return shape.priority, 0
+    highest = max(each.value for each in policy.classes.values()) if found.ages_to is None else found.ages_to
+    return max(shape.priority, highest), found.ageing
+
+
+class Turns:
+    """The order's terms for one cycle. `ledger` and `past` are those of the cycle: shares follow them."""
+
+    def __init__(
+        self, snapshot: Snapshot, policy: Policy, now: int, rules: Rules, ledger: Ledger, past: Past
+    ) -> None:
+        self.policy = policy
+        self.now = now
+        self.past = past
+        self.ledger = ledger
+        self.tree = snapshot.trees.get(QUEUE_TREE)
+        self.shares = Shares(self.tree, rules, snapshot.flavors, past) if self.tree is not None else None
+        self.fair = policy.order is QueueOrder.FAIR_SHARE
+        self._rules = rules
+        self._flavors = snapshot.flavors
+        self._bands: dict[str, tuple[int, int]] = {}
+        self._asked: dict[str, dict[str, int]] = {}
+        self._bounds: dict[str, int] = {}
+
+    def band(self, shape: Shape) -> tuple[int, int]:
+        """See `band_of`."""
+        known = self._bands.get(shape.key)
+        if known is None:
+            known = self._bands[shape.key] = band_of(self.policy, shape)
+        return known
+
+    def due_since(self, queue: str) -> int:
+        """What was submitted by then has waited half of the queue's starvation bound."""
+        known = self._bounds.get(queue)
+        if known is None:
+            known = self._bounds[queue] = self.now - self._rules.of(queue).starvation_bound // 2
+        return known
+
+    def key(self, shape: Shape, item: PendingItem) -> Key:
+        """Within its queue."""
+        band, ageing = self.band(shape)
+        project, user = self.uses(shape)
+        due = item.submitted <= self.due_since(shape.queue)
+        return (
+            not item.guaranteed, -band, not due, project, user,
+            item.submitted + ageing, item.workload_id, item.attempt_id,
+        )  # fmt: skip
+
+    def uses(self, shape: Shape) -> tuple[int, int]:
+        """The part of its project, and of its user, of what the queue has used lately of the class it asks
+        for, each by its weight. Grows while a cycle goes on, and never falls."""
+        past = self.past
+        if not past.counts:
+            return 0, 0
+        subject = primary_class(shape)
+        whole = max(1, past.before(shape.queue, subject))
+        user = shape.user or ""
+        project = past.of(shape.queue, shape.project, "", subject)
+        own = past.of(shape.queue, shape.project, user, subject) if user else 0
+        return (
+            _weighed(project, whole, self.policy.weights.get(f"project/{shape.project}", _WEIGHT)),
+            _weighed(own, whole, self.policy.weights.get(f"user/{user}", _WEIGHT)),
+        )
+
+    def asked(self, shape: Shape) -> Mapping[str, int]:
+        """What the shape would add to its queue, by governed subject: each flavor it allows as if it were
+        the one."""
+        known = self._asked.get(shape.key)
+        if known is None:
+            known = self._asked[shape.key] = self._asks(shape)
+        return known
+
+    def _asks(self, shape: Shape) -> dict[str, int]:
+        subjects = self.tree.subjects if self.tree is not None else frozenset()
+        asks: dict[str, int] = {cls.value: amount for cls, amount in shape.totals().items() if cls.value in subjects}
+        for subject in subjects:
+            flavor = self._flavors.get(subject.removeprefix("flavor/"))
+            if flavor is None or not subject.startswith("flavor/"):
+                continue
+            amount = sum(
+                request.amount(flavor.device_class) * count
+                for _, count, request in shape.roles
+                if not request.flavors or flavor.name in request.flavors
+                or flavor.device_class not in ACCELERATORS
+            )
+            if amount:
+                asks[subject] = amount
+        return asks
+
+    def rank(self, node: str, shape: Shape, item: PendingItem) -> Rank:
+        """Of a queue or cohort among its siblings, with this attempt as its first."""
+        band, ageing = self.band(shape)
+        share = NONE
+        if self.shares is not None and self.tree is not None and self.tree.nodes.get(node) is not None:
+            share = self._standing(self.shares, node, shape, item)
+        time = item.submitted + ageing
+        return (not item.guaranteed, share, -band, time, item.workload_id, item.attempt_id)
+
+    def _standing(self, shares: Shares, node: str, shape: Shape, item: PendingItem) -> Share:
+        usage = self.ledger.worlds[-1][QUEUE_TREE]
+        if shares.tree.nodes[node].parent is None or shape.queue not in shares.tree.nodes:
+            return NONE
+        if self.fair and item.submitted <= self.due_since(shape.queue):
+            return shares.share(usage, node)
+        added = shares.flows(usage, shape.queue, self.asked(shape)).get(node, {})
+        if self.fair:
+            return shares.share(usage, node, added)
+        return (0, 1) if shares.borrows(usage, node, added) else NONE
+
+
+def primary_class(shape: Shape) -> str:
+    """The class a shape is measured by: its accelerator, else the processor, else what it asks for."""
+    totals = [cls for cls, amount in shape.totals().items() if amount]
+    for cls in (*ACCELERATORS, DeviceClass.CPU):
+        if cls in totals:
+            return cls.value
+    return min((cls.value for cls in totals), default=DeviceClass.CPU.value)
+
+
+def _weighed(amount: int, whole: int, weight: int) -> int:
+    """Weight 0 counts as the smallest there is: it comes last, and among such the use decides."""
+    part = amount * WHOLE * _WEIGHT // (whole * (weight or _WEIGHT))
+    return part if weight else part + WHOLE**2
