@@ -1,78 +1,225 @@
-"""Who is looked at first: what is guaranteed, then higher priority, then first come, over all queues and
-shapes. A guarantee lies within its queue's nominal quota, so that it takes nothing that is somebody else's.
+"""Whose turn it is: a tournament up the queue tree between queues, and an order within each of them.
 
-A head that does not fit blocks its own shape (an equal one can't fit either), never another.
+Within a queue, smaller is first: what a service is guaranteed; the higher band; what is due (it has waited
+half of its queue's starvation bound); the project, then the user, that used less of the queue lately, where
+the past counts; the earlier submit time, by which what ages counts as younger; the ids. A guarantee lies
+within its queue's nominal quota, so that it takes nothing that is somebody else's.
+
+Between the children of a cohort, each stands with the first of its own, and the smaller is first: what is
+guaranteed; the share above quota with what is asked for (FairShare; without it for what is due, so that a
+large gang is not passed by small ones for ever), or whether it has to borrow (Priority); then band, time and
+ids. Between roots, which share nothing but devices, band, time and ids decide.
+
+After a placement only the queues it charged or evicted from change their places. What does not fit blocks
+its own shape (an equal one can't fit either); at the head of a StrictFIFO queue all behind it on its flavors.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from operator import attrgetter
 
 from steelyard.model.workloads import Shape
+from steelyard.scheduling.context import Context
+from steelyard.scheduling.turns import Key, Rank
 from steelyard.scheduling.views import PendingItem, ShapeGroup
 
-Key = tuple[bool, int, int, int, int]
-_came = attrgetter("submitted", "workload_id", "attempt_id")
+_TOP = ""  # above all roots; no node has an empty name
+_OWN = "/"  # ends no node's name
 
 
-def _first_come(item: PendingItem) -> tuple[bool, int, int, int]:
-    """Within a shape the priority is the same."""
-    return (not item.guaranteed, *_came(item))
+class _Line:
+    """What waits in one queue: the first of each shape, in a heap."""
+
+    __slots__ = ("heap", "path", "queue", "shut")
+
+    def __init__(self, queue: str, path: tuple[str, ...]) -> None:
+        self.queue = queue
+        self.path = path  # from the queue up to its root
+        self.heap: list[tuple[Key, str]] = []
+        self.shut: set[str] = set()  # flavors that a head waits for, whom nothing may pass
 
 
-def order_key(shape: Shape, item: PendingItem) -> Key:
-    """Smaller is first: guaranteed, priority descending, then first submit time, then id."""
-    return (not item.guaranteed, -shape.priority, item.submitted, item.workload_id, item.attempt_id)
+class _Contest:
+    """The children of a node that have somebody waiting, by rank. Entries that no longer hold stay behind in
+    the heap until they come up."""
+
+    __slots__ = ("_heap", "_ranks", "lines")
+
+    def __init__(self) -> None:
+        self.lines: dict[str, _Line | None] = {}  # child → whose turn it is below it
+        self._ranks: dict[str, Rank | None] = {}
+        self._heap: list[tuple[Rank, str]] = []
+
+    def put(self, child: str, rank: Rank | None, line: _Line | None) -> None:
+        """`line` None: nobody waits below the child. `rank` None: it is the only child."""
+        self.lines[child] = line
+        self._ranks[child] = rank
+        if rank is not None and line is not None:
+            heapq.heappush(self._heap, (rank, child))
+
+    def first(self) -> _Line | None:
+        """The winner's line."""
+        if len(self.lines) == 1:
+            return next(iter(self.lines.values()))
+        while self._heap:
+            rank, child = self._heap[0]
+            line = self.lines[child]
+            if line is not None and self._ranks[child] is rank:
+                return line
+            heapq.heappop(self._heap)
+        return None
 
 
 class Waiting:
-    """The heads of all shapes, merged in order."""
+    """All that waits, in order."""
 
-    def __init__(self, groups: Iterable[ShapeGroup], held: Iterable[int], now: int) -> None:
+    def __init__(self, context: Context, groups: Iterable[ShapeGroup], held: Iterable[int]) -> None:
         """`held` are attempts that have a place kept for them; they don't wait here."""
+        self.turns = context.turns
         self.shapes: dict[str, Shape] = {}
         self.later: list[tuple[Shape, PendingItem]] = []  # not eligible yet
         self.unseen: set[str] = set()  # shapes that have more waiting than heads
-        self._queues: dict[str, list[PendingItem]] = {}
-        skip = frozenset(held)
+        self.behind: list[Shape] = []  # a head that nothing may pass
+        self._context = context
+        self._heads: dict[str, list[PendingItem]] = {}  # the first one last
+        self._lines: dict[str, _Line] = {}  # by queue
+        self._ends: dict[str, _Line] = {}  # by the last node of its path
+        self._contests: dict[str, _Contest] = {_TOP: _Contest()}
+        self._evicted = 0  # how many evictions are taken into account
+        self._stale: set[str] = set()  # queues
+        self._sort(groups, frozenset(held))
+        for key in self._heads:
+            self._enter(self.shapes[key])
+        for queue in self._lines:
+            self._stale.add(queue)
+
+    def _sort(self, groups: Iterable[ShapeGroup], skip: frozenset[int]) -> None:
+        now = self._context.now
         for group in groups:
             key = group.shape.key
             self.shapes[key] = group.shape
             if group.count > len(group.heads):
                 self.unseen.add(key)
-            heads = [item for item in group.heads if item.attempt_id not in skip]
+            heads = [item for item in group.heads if item.attempt_id not in skip] if skip else [*group.heads]
             late = [item for item in heads if item.not_before > now or item.eligible_at > now]
             if late:
                 self.later += [(group.shape, item) for item in late]
                 heads = [item for item in heads if item.not_before <= now and item.eligible_at <= now]
             if heads:
-                self._queues[key] = self._queues.get(key, []) + heads
-        self._heap: list[tuple[Key, str]] = []
-        for key, queue in self._queues.items():
-            queue.sort(key=_first_come, reverse=True)
-            self._heap.append((order_key(self.shapes[key], queue[-1]), key))
-        heapq.heapify(self._heap)
+                self._heads[key] = self._heads.get(key, []) + heads
+        for heads in self._heads.values():
+            heads.sort(key=_first_come, reverse=True)
 
+    def _enter(self, shape: Shape) -> None:
+        """The first of a shape takes its place in its queue's line."""
+        line = self._lines.get(shape.queue)
+        if line is None:
+            line = self._lines[shape.queue] = self._line(shape.queue)
+        heapq.heappush(line.heap, (self.turns.key(shape, self._heads[shape.key][-1]), shape.key))
+
+    def _line(self, queue: str) -> _Line:
+        tree = self.turns.tree
+        known = tree is not None and queue in tree.nodes
+        path = tree.path(queue) if tree is not None and known else (queue,)
+        if tree is not None and known and tree.children(queue):
+            path = (f"{queue}{_OWN}", *path)  # what waits in a cohort itself stands beside its children
+        for child, parent in zip(path, (*path[1:], _TOP), strict=True):
+            self._contests.setdefault(parent, _Contest()).lines.setdefault(child, None)
+        line = self._ends[path[0]] = _Line(queue, path)
+        return line
+
+    # --- what decides ------------------------------------------------------------------------------
     def pop(self) -> tuple[Shape, PendingItem] | None:
         """The next attempt to look at. Call `again` when others of its shape may follow."""
-        if not self._heap:
+        evictions = self._context.evictions
+        if len(evictions) != self._evicted:
+            self.charged(eviction.queue for eviction in evictions.values())
+            self._evicted = len(evictions)
+        if self._stale:
+            self._refresh()
+        line = self._contests[_TOP].first()
+        if line is None:
             return None
-        _, key = heapq.heappop(self._heap)
-        return self.shapes[key], self._queues[key].pop()
+        _, key = heapq.heappop(line.heap)
+        self._stale.add(line.queue)
+        return self.shapes[key], self._heads[key].pop()
 
     def again(self, shape: Shape) -> None:
         """Lets the next of the shape follow in its turn."""
-        queue = self._queues[shape.key]
-        if queue:
-            heapq.heappush(self._heap, (order_key(shape, queue[-1]), shape.key))
+        if self._heads[shape.key]:
+            self._enter(shape)
 
+    def charged(self, queues: Iterable[str]) -> None:
+        """The use of these queues has changed. That of a popped attempt's own, and of those from which was
+        evicted, is looked at anyway."""
+        self._stale.update(queue for queue in queues if queue in self._lines)
+
+    def stop_behind(self, shape: Shape) -> None:
+        """Nothing of its queue may pass this head on the flavors it could go to."""
+        plan = self._context.plan(shape)
+        self._lines[shape.queue].shut.update(plan.lead.flavors, plan.lead.silent)
+
+    # --- the tournament ----------------------------------------------------------------------------
+    def _refresh(self) -> None:
+        """Sets the stale queues, and all above them, among their siblings anew, each node once."""
+        levels: dict[int, dict[str, str]] = {}  # by distance from the root: node → its parent
+        for queue in sorted(self._stale):
+            above = _TOP
+            for depth, child in enumerate(reversed(self._lines[queue].path)):
+                levels.setdefault(depth, {})[child] = above
+                above = child
+        for depth in sorted(levels, reverse=True):
+            for child, parent in levels[depth].items():
+                self._set(child, parent)
+        self._stale.clear()
+
+    def _set(self, child: str, parent: str) -> None:
+        line = self._ends.get(child)
+        if line is not None:
+            self._settle(line)
+            winner = line if line.heap else None
+        else:
+            winner = self._contests[child].first()
+        contest = self._contests[parent]
+        rank = None
+        if winner is not None and len(contest.lines) > 1:
+            key = winner.heap[0][1]
+            rank = self.turns.rank(child, self.shapes[key], self._heads[key][-1])
+        contest.put(child, rank, winner)
+
+    def _settle(self, line: _Line) -> None:
+        """Brings the line's first up to date: use may have grown meanwhile, and nothing passes a head."""
+        heap, turns = line.heap, self.turns
+        while heap:
+            key, name = heap[0]
+            shape = self.shapes[name]
+            if line.shut and self._is_shut(line, shape):
+                heapq.heappop(heap)
+                self.behind.append(shape)
+                continue
+            if not turns.past.counts:
+                return
+            fresh = turns.key(shape, self._heads[name][-1])
+            if fresh == key:
+                return
+            heapq.heapreplace(heap, (fresh, name))
+
+    def _is_shut(self, line: _Line, shape: Shape) -> bool:
+        plan = self._context.plan(shape)
+        return not plan.roles or not line.shut.isdisjoint((*plan.lead.flavors, *plan.lead.silent))
+
+    # --- what is left ------------------------------------------------------------------------------
     @property
     def empty(self) -> bool:
         """True when nobody is left to look at."""
-        return not self._heap
+        return not any(line.heap for line in self._lines.values())
 
     def rest(self) -> list[str]:
-        """Keys of the shapes not looked at in full, in order."""
-        return [key for _, key in sorted(self._heap)]
+        """Keys of the shapes not looked at in full, in the order of their own lines."""
+        return [key for _, key in sorted(entry for line in self._lines.values() for entry in line.heap)]
+
+
+def _first_come(item: PendingItem) -> tuple[bool, int, int, int]:
+    """Within a shape all else is the same."""
+    return (not item.guaranteed, item.submitted, item.workload_id, item.attempt_id)

@@ -100,7 +100,10 @@ class Turns:
 
     def _asks(self, shape: Shape) -> dict[str, int]:
         subjects = self.tree.subjects if self.tree is not None else frozenset()
-        asks: dict[str, int] = {cls.value: amount for cls, amount in shape.totals().items() if cls.value in subjects}
+        asks: dict[str, int] = {}
+        for cls, amount in shape.totals().items():
+            if cls.value in subjects:
+                asks[cls.value] = amount
         for subject in subjects:
             flavor = self._flavors.get(subject.removeprefix("flavor/"))
             if flavor is None or not subject.startswith("flavor/"):

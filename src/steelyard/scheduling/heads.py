@@ -1,0 +1,140 @@
+"""Heads that others may not pass: of a StrictFIFO queue, and those that are due and find no place.
+
+A blocked head of a StrictFIFO queue keeps all behind it off the flavors it could go to; on others they go on.
+
+What is due (it has waited half of its queue's starvation bound), could ever fit, is within its organisation's
+limits and has no place on the timeline drains the flavors it could go to: what comes after it in the order
+starts on them only within its own queue's nominal quota, and in the same queue not at all. So what becomes
+free stays free until it is enough. If everything that runs ends within the other half of the bound, and the
+rest of the quota is not its owners' own, it starts within the bound.
+
+Neither does anything for a head that could never be placed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from steelyard.model.ids import render
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, QueueingStrategy
+from steelyard.model.reasons import Reason, ReasonCode
+from steelyard.model.workloads import Shape
+from steelyard.scheduling.barriers import WAKE_RELEASED
+from steelyard.scheduling.context import Context
+from steelyard.scheduling.decisions import ShapeReasons
+from steelyard.scheduling.ever import Bounds
+from steelyard.scheduling.explain import bounded, can_ever_fit
+from steelyard.scheduling.placement import ShapePlan
+from steelyard.scheduling.views import PendingItem
+
+#: Heads that drain in one cycle.
+MAX_DRAINS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A blocked attempt and the flavors that wait for it."""
+
+    shape: Shape
+    item: PendingItem
+    flavors: frozenset[str]
+
+
+class Heads:
+    """Those of one cycle."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._bounds: Bounds | None = None
+        self._ever: dict[str, bool] = {}
+        self.draining: list[Head] = []
+        self.strict: dict[str, Head] = {}  # the first of each queue
+        self._kept_back: dict[str, Head] = {}  # by the shape that may not pass
+        self.behind: set[str] = set()  # shapes behind a strict head, as the order found them
+
+    def is_strict(self, shape: Shape, item: PendingItem) -> bool:
+        """True when nothing of its queue may pass this blocked head."""
+        rules = self._context.rules.of(shape.queue)
+        if rules.strategy is not QueueingStrategy.STRICT_FIFO or item.standby or not self._may_ever(shape):
+            return False
+        self.strict.setdefault(shape.queue, self._head(shape, item))
+        return True
+
+    def drain(self, shape: Shape, item: PendingItem) -> None:
+        """Lets a blocked head that is due collect what becomes free."""
+        context = self._context
+        if len(self.draining) >= MAX_DRAINS or item.standby or item.guaranteed:
+            return
+        if item.submitted > context.turns.due_since(shape.queue) or not self._is_within_organisation(shape):
+            return
+        if self._may_ever(shape):
+            self.draining.append(self._head(shape, item))
+
+    def beside(self, plan: ShapePlan, item: PendingItem) -> ShapePlan:
+        """The plan without the flavors on which it would pass a head that drains."""
+        if not self.draining or item.guaranteed or item.standby or not plan.roles:
+            return plan
+        closed: set[str] = set()
+        for head in self.draining:
+            if head.flavors.isdisjoint(plan.lead.flavors) or self._may_pass(plan.shape, head):
+                continue
+            closed |= head.flavors
+            self._kept_back.setdefault(plan.shape.key, head)
+        if not closed:
+            return plan
+        left = tuple(flavor for flavor in plan.lead.flavors if flavor not in closed)
+        return replace(plan, roles=(replace(plan.lead, flavors=left), *plan.roles[1:]))
+
+    def explained(self, shape: Shape, found: ShapeReasons) -> ShapeReasons:
+        """The reasons of a shape with the head that it may not pass, where there is one."""
+        reason = self._reason(shape)
+        if reason is None:
+            return found
+        others = [other for other in found.reasons if other.code != ReasonCode.PENDING_EVALUATION]
+        return ShapeReasons(bounded((reason, *others)), any(other.approximate for other in others))
+
+    def _reason(self, shape: Shape) -> Reason | None:
+        strict = self.strict.get(shape.queue)
+        if strict is not None and shape.key in self.behind:
+            return _reason(ReasonCode.BEHIND_HEAD, strict)
+        head = self._kept_back.get(shape.key)
+        return None if head is None else _reason(ReasonCode.DRAINING, head)
+
+    def _head(self, shape: Shape, item: PendingItem) -> Head:
+        plan = self._context.plan(shape)
+        return Head(shape, item, frozenset((*plan.lead.flavors, *plan.lead.silent)))
+
+    def _may_pass(self, shape: Shape, head: Head) -> bool:
+        """Another queue may use what it owns, whoever waits."""
+        turns = self._context.turns
+        shares = turns.shares
+        if shape.queue == head.shape.queue or shares is None or shape.queue not in shares.tree.nodes:
+            return False
+        asked = turns.asked(shape)
+        if not asked:
+            return False
+        usage = self._context.ledger.worlds[-1][QUEUE_TREE]
+        added = shares.flows(usage, shape.queue, asked).get(shape.queue, {})
+        return not shares.borrows(usage, shape.queue, added)
+
+    def _is_within_organisation(self, shape: Shape) -> bool:
+        asks = [ask for ask in self._context.plan(shape).class_asks if ask.tree == ORG_TREE]
+        return self._context.ledger.fits(asks)
+
+    def _may_ever(self, shape: Shape) -> bool:
+        known = self._ever.get(shape.key)
+        if known is None:
+            context = self._context
+            if self._bounds is None:
+                self._bounds = Bounds(context.snapshot.nodes, context.snapshot.flavors)
+            known = not context.is_barred(shape) and bool(context.plan(shape).roles)
+            known = known and not can_ever_fit(context.snapshot, context.policy, shape, self._bounds)
+            self._ever[shape.key] = known
+        return known
+
+
+def _reason(code: ReasonCode, head: Head) -> Reason:
+    params: dict[str, str | int | None] = {
+        "workload": render("workload", head.item.workload_id), "waits_since": head.item.submitted,
+    }  # fmt: skip
+    return Reason(code, "queue", "queue", head.shape.queue, wakes_on=(WAKE_RELEASED,), params=params)
