@@ -80,6 +80,10 @@ class Ledger:
         self._add(self._split(), hold.charges, 1)
         self._end(hold, running)
 
+    def drop(self, hold: HoldView, sign: int = -1) -> None:
+        """Takes a hold back, or with sign 1 undoes that. Its victims end all the same."""
+        self._add(self._split(), hold.charges, sign)
+
     def _end(self, hold: HoldView, running: Mapping[int, RunningView]) -> None:
         for attempt in hold.victims:
             if attempt in running and attempt not in self.ending:

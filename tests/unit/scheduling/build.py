@@ -28,6 +28,7 @@ from steelyard.scheduling import (
     total_usage,
     with_unbounded_root,
 )
+from steelyard.scheduling.decisions import BORROWING, FAIR_SHARE, GUARANTEE, RECLAIM, WITHIN_QUEUE
 
 Limits = Mapping[tuple[str, str], Limit]
 GPU, NPU, CPU, MEMORY = DeviceClass.GPU, DeviceClass.NPU, DeviceClass.CPU, DeviceClass.MEMORY
@@ -297,8 +298,18 @@ def _check_evictions(before: Snapshot, decisions: Decisions) -> None:
         assert eviction.attempt_id in held[eviction.preemptor_attempt_id].victims
         assert victim.preemptible
         assert not victim.stopping
-        assert victim.priority < eviction.preemptor_priority
-        assert victim.queue == held[eviction.preemptor_attempt_id].shape.queue
+        own = held[eviction.preemptor_attempt_id].shape.queue
+        assert (victim.queue == own) == (eviction.rule == WITHIN_QUEUE)
+        assert eviction.preemptor_queue == own
+        if eviction.rule in (WITHIN_QUEUE, GUARANTEE, BORROWING):
+            assert victim.priority < eviction.preemptor_priority
+        if eviction.rule in (RECLAIM, BORROWING, FAIR_SHARE):
+            tree, usage = before.trees[QUEUE_TREE], before.usage[QUEUE_TREE]
+            assert any(
+                usage.get((victim.queue, item.subject), 0) > tree.subtree(victim.queue, item.subject)
+                for item in victim.charges
+                if item.tree == QUEUE_TREE and item.subject in tree.subjects
+            )
     assert len({eviction.attempt_id for eviction in decisions.evictions}) == len(decisions.evictions)
 
 

@@ -1,0 +1,384 @@
+"""Whose work may be stopped for an attempt, and by which rule.
+
+- `within-queue`: a strictly lower priority of its own queue.
+- `guarantee`: what a service is guaranteed is taken back from any queue, from a strictly lower priority.
+- `reclaim`: nominal quota of its own side that others of the cohort borrowed, as the queue's `Reclaim` says.
+- `reclaim-while-borrowing`: it would borrow itself; only priorities below its own and below `borrow_below`.
+- `fair-share`: it would borrow itself and the order is by fair share: from a side whose share is still not
+  below its own when all victims are gone, and would be above it again with any one of them.
+
+Two queues meet at their lowest common ancestor; the *sides* are that ancestor's children towards each. Only
+the subjects for which the attempt is short are looked at (a queue that has borrowed CPU loses no GPU for it),
+and only a queue that is above nominal on one of them, with every cohort up to its side. The same must hold
+with any one victim back, so that whoever was evicted can't find itself within its own nominal and evict its
+evictor: there is no cycle of two (after Kueue, design/queueing.md 1.1, with the final set of victims).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, UNBOUNDED, QueueOrder, Reclaim
+from steelyard.scheduling.board import WHOLE as DEVICE
+from steelyard.scheduling.board import flavor_free, matches
+from steelyard.scheduling.context import Context
+from steelyard.scheduling.decisions import BORROWING, FAIR_SHARE, GUARANTEE, RECLAIM, WITHIN_QUEUE, Shares
+from steelyard.scheduling.placement import ShapePlan, own_node
+from steelyard.scheduling.quota import QuotaTree, Usage, charge, potential
+from steelyard.scheduling.share import WHOLE
+from steelyard.scheduling.views import Charge, PendingItem, RunningView
+
+_WEIGHT = 1000
+#: Who goes first: a place that is only kept, what others borrowed, the queue's own lower priorities, and last
+#: what others borrowed where the queue would own its part only once its own made room.
+_KEPT, _BORROWED, _OWN, _LATE = range(4)
+_TIERS = {WITHIN_QUEUE: _OWN, GUARANTEE: _OWN}
+#: Of a side that borrows at weight 0: above any other.
+_INFINITE = UNBOUNDED
+#: Shares as they are shown: parts of a million.
+_SHOWN = WHOLE // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """How another queue stands to the attempt's."""
+
+    rule: str
+    below: int | None  # only priorities below it; None: any
+    near: str  # the attempt's side
+    path: tuple[str, ...]  # the other queue and its cohorts; the last one is its side
+    parent: str  # where both meet
+    subjects: tuple[str, ...]  # contended ones that it has borrowed
+    min_runtime: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A victim: the attempt (or what a hold keeps, which runs nowhere yet) and the rule it falls under."""
+
+    view: RunningView
+    rule: str
+    tier: tuple[int, int]  # the smaller goes first
+    is_hold: bool = False
+
+
+class Reach:
+    """What one attempt may take. Made anew for each search; reads the ledger as it stands when asked."""
+
+    def __init__(self, context: Context, plan: ShapePlan, item: PendingItem) -> None:
+        self.context = context
+        self.plan = plan
+        self.item = item
+        self.queue = plan.shape.queue
+        self.priority = plan.shape.priority
+        self.rule = context.rules.of(self.queue).preemption
+        self.tree = context.snapshot.trees.get(QUEUE_TREE)
+        self.node = own_node(self.tree, (self.queue,)) if self.tree is not None else None
+        self.contended = contended(context, plan) if self._may_reach_out() else ()
+        self._ties: dict[str, Tie | None] = {}
+        self._release = self._own_release()
+        asked = self._asked() if self.contended else {}
+        self._is_within_now = all(
+            self._with(self.queue, subject, asked.get(subject, 0)) <= self._owned(self.queue, subject)
+            for subject in self.contended
+        )
+
+    def _may_reach_out(self) -> bool:
+        return self.node is not None and self.rule.reclaim is not Reclaim.NEVER and bool(self.plan.roles)
+
+    @property
+    def usage(self) -> Usage:
+        """Of the queue tree, when all that ends has ended."""
+        return self.context.ledger.worlds[-1][QUEUE_TREE]
+
+    # --- who may be asked at all --------------------------------------------------------------------
+    def loss(self, view: RunningView, is_hold: bool = False) -> Loss | None:
+        """The view as a victim, if some rule lets it be one."""
+        if not view.preemptible or not self._ran_enough(view, is_hold):
+            return None
+        rule = self._rule_for(view)
+        if rule is None:
+            return None
+        if is_hold:
+            return Loss(view, rule, (_KEPT, view.priority), True)
+        late = rule == RECLAIM and not self._is_within_now
+        return Loss(view, rule, (_LATE if late else _TIERS.get(rule, _BORROWED), view.priority))
+
+    def _rule_for(self, view: RunningView) -> str | None:
+        if view.queue == self.queue or self.item.guaranteed:
+            allowed = self.rule.within_queue or self.item.guaranteed
+            if not allowed or view.priority >= self.priority:
+                return None
+            return WITHIN_QUEUE if view.queue == self.queue else GUARANTEE
+        tie = self.tie(view.queue)
+        if tie is None or (tie.below is not None and view.priority >= tie.below):
+            return None
+        if not any(amount_of(view.charges, subject) for subject in tie.subjects):
+            return None
+        return tie.rule
+
+    def _ran_enough(self, view: RunningView, is_hold: bool) -> bool:
+        if is_hold:
+            return True
+        return view.placed_at <= self.context.now - self.min_runtime(view.queue)
+
+    def min_runtime(self, queue: str) -> int:
+        """What a victim of the queue must have run: as its side of the common ancestor has it (after KAI)."""
+        if queue == self.queue or self.tree is None or self.node is None or queue not in self.tree.nodes:
+            return self.context.rules.of(queue).preemption.min_runtime
+        met = meeting(self.tree, self.node, queue)
+        return self.context.rules.of(met[1][-1] if met else queue).preemption.min_runtime
+
+    def tie(self, queue: str) -> Tie | None:
+        """None where nothing may be taken from the queue."""
+        if queue not in self._ties:
+            self._ties[queue] = self._tie(queue)
+        return self._ties[queue]
+
+    def _tie(self, queue: str) -> Tie | None:
+        tree = self.tree
+        if not self.contended or tree is None or self.node is None or queue not in tree.nodes:
+            return None
+        met = meeting(tree, self.node, queue)
+        if met is None:
+            return None
+        near, path, parent = met
+        usage = self.usage
+        borrowed = tuple(
+            subject
+            for subject in self.contended
+            if all(usage.get((node, subject), 0) > tree.subtree(node, subject) for node in path)
+        )
+        if not borrowed:
+            return None
+        rule, below = self._rule(near)
+        if rule is None:
+            return None
+        if self.rule.reclaim is Reclaim.LOWER_PRIORITY:
+            below = self.priority if below is None else min(below, self.priority)
+        return Tie(rule, below, near, path, parent, borrowed, self.min_runtime(queue))
+
+    def _rule(self, near: str) -> tuple[str | None, int | None]:
+        if self._could_be_within(near):
+            return RECLAIM, None
+        if self.context.policy.order is QueueOrder.FAIR_SHARE:
+            return FAIR_SHARE, None
+        if self.rule.borrow_below is not None:
+            return BORROWING, min(self.rule.borrow_below, self.priority)
+        return None, None
+
+    def _could_be_within(self, near: str) -> bool:
+        """Whether the side would own all that is contended, if the queue's own lower priorities made room."""
+        asked = self._asked()
+        return all(
+            self._with(near, subject, asked.get(subject, 0)) - self._release.get(subject, 0)
+            <= self._owned(near, subject)
+            for subject in self.contended
+        )
+
+    def _asked(self) -> dict[str, int]:
+        lead = self.plan.lead
+        asked = {device_class.value: amount for device_class, amount in self.plan.amounts.items()}
+        asked.update((f"flavor/{name}", lead.count * lead.need.amount) for name in lead.flavors)
+        return asked
+
+    def _own_release(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        if not self.contended or not self.rule.within_queue:
+            return found
+        for view in self.context.running_in(self.queue):
+            if view.priority >= self.priority:
+                break
+            if view.preemptible:
+                for subject in self.contended:
+                    found[subject] = found.get(subject, 0) + amount_of(view.charges, subject)
+        return found
+
+    # --- the set of victims, as the simulation has it --------------------------------------------------
+    def may_lose(self, loss: Loss) -> bool:
+        """Whether the victim's side may lose it beside those that are taken off already."""
+        tie = self.tie(loss.view.queue) if loss.rule in (RECLAIM, BORROWING, FAIR_SHARE) else None
+        if tie is None:
+            return True
+        usage = self.usage
+        return any(
+            amount_of(loss.view.charges, subject)
+            and all(usage.get((node, subject), 0) > self._owned(node, subject) for node in tie.path)
+            for subject in tie.subjects
+        )
+
+    def is_lawful(self, losses: Sequence[Loss], charges: Sequence[Charge]) -> bool:
+        """Whether the attempt, charged this, may have all of them stopped, who are taken off now."""
+        asked = {item.subject: item.quantity for item in charges if item.tree == QUEUE_TREE}
+        for loss in losses:
+            tie = self.tie(loss.view.queue) if loss.rule in (RECLAIM, BORROWING, FAIR_SHARE) else None
+            if tie is None:
+                continue
+            if not self._is_above_with(tie, loss.view):
+                return False
+            if tie.rule == RECLAIM and not self._is_within(tie.near, asked):
+                return False
+            if tie.rule == FAIR_SHARE and not self._is_fair(tie, loss.view, asked):
+                return False
+        return True
+
+    def _is_above_with(self, tie: Tie, view: RunningView) -> bool:
+        return any(
+            amount_of(view.charges, subject)
+            and all(self._back(tie, node, subject, view) > self._owned(node, subject) for node in tie.path)
+            for subject in tie.subjects
+        )
+
+    def _is_within(self, near: str, asked: Mapping[str, int]) -> bool:
+        return all(
+            self._with(near, subject, asked[subject]) <= self._owned(near, subject)
+            for subject in self.contended
+            if subject in asked
+        )
+
+    def _is_fair(self, tie: Tie, view: RunningView, asked: Mapping[str, int]) -> bool:
+        own, without, with_it = self._compared(tie, view, asked)
+        return own <= without and own < with_it
+
+    def shares(self, loss: Loss, charges: Sequence[Charge]) -> Shares | None:
+        """The numbers by which a fair share decided, with all victims taken off."""
+        tie = self.tie(loss.view.queue) if loss.rule == FAIR_SHARE else None
+        if tie is None:
+            return None
+        asked = {item.subject: item.quantity for item in charges if item.tree == QUEUE_TREE}
+        own, without, with_it = (share // _SHOWN for share in self._compared(tie, loss.view, asked))
+        return Shares(tie.near, tie.path[-1], own, without, with_it)
+
+    def _compared(self, tie: Tie, view: RunningView, asked: Mapping[str, int]) -> tuple[int, int, int]:
+        """The own side with the attempt, the victim's without all victims, and with this one back."""
+        far, subjects, usage = tie.path[-1], self.contended, self.usage
+        own = {subject: self._with(tie.near, subject, asked.get(subject, 0)) for subject in subjects}
+        without = {subject: usage.get((far, subject), 0) for subject in subjects}
+        with_it = {subject: self._back(tie, far, subject, view) for subject in subjects}
+        parent = tie.parent
+        return (
+            self._share(tie.near, parent, own),
+            self._share(far, parent, without),
+            self._share(far, parent, with_it),
+        )
+
+    # --- arithmetic -------------------------------------------------------------------------------------
+    def _owned(self, node: str, subject: str) -> int:
+        return self.tree.subtree(node, subject) if self.tree is not None else 0
+
+    def _with(self, near: str, subject: str, quantity: int) -> int:
+        """The usage of a node of the own path, were so much charged to the queue, too."""
+        assert self.tree is not None
+        assert self.node is not None
+        used = self.usage.get((near, subject), 0)
+        flows = charge(self.tree, self.usage, self.node, subject, quantity)
+        return used + sum(delta for node, _, delta in flows if node == near)
+
+    def _back(self, tie: Tie, node: str, subject: str, view: RunningView) -> int:
+        """The usage of a node of the victim's path, were it alone back."""
+        assert self.tree is not None
+        used = self.usage.get((node, subject), 0)
+        flows = charge(self.tree, self.usage, tie.path[0], subject, amount_of(view.charges, subject))
+        return used + sum(delta for name, _, delta in flows if name == node)
+
+    def _share(self, node: str, parent: str, used: Mapping[str, int]) -> int:
+        """The dominant share above quota over the contended subjects alone, in parts of 10^9 at weight 1.
+        What was used before does not count: it would let a decision of today be turned round tomorrow."""
+        assert self.tree is not None
+        most = 0
+        for subject, quantity in used.items():
+            whole = potential(self.tree, parent, subject)
+            over = max(0, quantity - self._owned(node, subject))
+            if whole > 0:
+                most = max(most, over * WHOLE // whole)
+            elif over:
+                return _INFINITE
+        weight = self.context.rules.of(node).weight
+        if not most:
+            return 0
+        return most * _WEIGHT // weight if weight else _INFINITE
+
+
+def meeting(tree: QuotaTree, own: str, other: str) -> tuple[str, tuple[str, ...], str] | None:
+    """(own side, path of the other queue up to its side, lowest common ancestor); None in unlike trees and
+    where one queue stands above the other."""
+    above = tree.path(own)
+    below = tree.path(other)
+    met = next((node for node in below if node in above), None)
+    if met is None or met in (own, other):
+        return None
+    return above[above.index(met) - 1], below[: below.index(met)], met
+
+
+def amount_of(charges: Iterable[Charge], subject: str) -> int:
+    """What is charged of a subject in the queue tree."""
+    return sum(item.quantity for item in charges if item.tree == QUEUE_TREE and item.subject == subject)
+
+
+def contended(context: Context, plan: ShapePlan) -> tuple[str, ...]:
+    """The limited subjects of the queue tree for which an attempt is short, of quota or of devices.
+
+    Empty where what is short is a limit of the organisation: no queue took that from another.
+    """
+    trees, ledger = context.snapshot.trees, context.ledger
+    if any(not ledger.fits((ask,)) for ask in plan.class_asks if ask.tree == ORG_TREE):
+        return ()
+    tree, queue = trees[QUEUE_TREE], plan.shape.queue
+    lead = plan.lead
+    wanted = lead.count * lead.need.amount
+    short = {
+        ask.subject
+        for ask in plan.class_asks
+        if ask.tree == QUEUE_TREE and ask.quantity > ledger.available(QUEUE_TREE, queue, ask.subject)
+    }
+    for name in lead.flavors:
+        subject = f"flavor/{name}"
+        if subject in tree.subjects and wanted > ledger.available(QUEUE_TREE, queue, subject):
+            short.add(subject)
+    short |= _short_of_devices(context, plan)
+    return tuple(sorted(subject for subject in short if subject in tree.subjects))
+
+
+def _short_of_devices(context: Context, plan: ShapePlan) -> set[str]:
+    """Classes and flavors of which too little is free in sum, or on any one node for a member."""
+    lead, board = plan.lead, context.board
+    amount, wanted = lead.need.amount, lead.count * lead.need.amount
+    short: set[str] = set()
+    tight = [name for name in lead.flavors if board.free(name) < wanted]
+    scattered = [name for name in lead.flavors if name not in tight and not _is_hosted(context, plan, name)]
+    if len(tight) + len(scattered) == len(lead.flavors):
+        short.add(lead.need.primary.value)
+    short.update(f"flavor/{name}" for name in (*tight, *scattered))
+    for device_class, asked in plan.amounts.items():
+        if device_class is lead.need.primary or not asked:
+            continue
+        free = sum(
+            board.free(name)
+            for name in sorted(context.usable)
+            if context.snapshot.flavors[name].device_class is device_class
+        )
+        if free < asked:
+            short.add(device_class.value)
+    if not short and amount:  # a member's other classes are short where its devices are free
+        short.update(cls.value for cls in plan.amounts if cls is not lead.need.primary)
+    return short
+
+
+def _is_hosted(context: Context, plan: ShapePlan, flavor: str) -> bool:
+    """Whether single nodes have enough free of the flavor for every member of the lead role."""
+    need, left = plan.lead.need, plan.lead.count
+    for node_id in context.board.order(flavor)[: context.policy.max_nodes]:
+        state = context.board.state(node_id)
+        if not matches(state.view, need):
+            continue
+        devices = state.devices.get(flavor)
+        if devices is not None and need.amount >= DEVICE:
+            left -= len(devices.whole) * DEVICE // need.amount
+        elif devices is not None:
+            left -= devices.missing(need.amount) == 0
+        else:
+            left -= flavor_free(state, flavor) // max(1, need.amount)
+        if left <= 0:
+            return True
+    return False
