@@ -91,6 +91,8 @@ class Storm:
         namespace = self.dice.choice(["detect-dev", "detect-dev", "translate-dev"])
         spec: dict[str, object] = {**self.dice.choice(SHAPES), "expect": {"run": run}, **more}
         spec["preemptible"] = self.dice.random() < 0.9
+        if self.dice.random() < 0.7:  # what is bounded lets others reserve, and go first
+            spec["timeLimit"] = self.dice.choice(["1s", "4s", "9s"])
         name = f"w{len(self.known)}"
         self.known.append(self.house.submit(name, namespace=namespace, **spec))
 

@@ -134,6 +134,13 @@ def limited(since: int, limit: int | None) -> int | None:
     return None if limit is None else since + limit
 
 
+def least_of(shape: Shape) -> tuple[tuple[str, int], ...]:
+    """By role, the fewest members it runs with; empty: all or none."""
+    return tuple(
+        (name, least) for (name, _, _), least in zip(shape.roles, shape.least, strict=bool(shape.least))
+    )
+
+
 def _added(pending: tuple[ShapeGroup, ...], shape: Shape, item: PendingItem) -> tuple[ShapeGroup, ...]:
     groups = list(pending)
     for index, group in enumerate(groups):
@@ -175,6 +182,7 @@ class _Draft:
                 placed.attempt_id, placed.workload_id, shape.key, shape.queue, shape.project, shape.priority,
                 decisions.now, placed.members, placed.charges, shape.preemptible, user=shape.user,
                 kind=shape.kind, ends_by=limited(decisions.now, shape.time_limit),
+                least=least_of(shape),
             )
             if placed.from_hold:
                 del self.holds[placed.attempt_id]

@@ -13,6 +13,7 @@ from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.resources import ACCELERATORS, Availability, DeviceClass, ShareKind, UnavailableReason
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
 from steelyard.scheduling import Charge, PendingItem, RunningView
+from steelyard.scheduling.snapshot import least_of, limited
 from steelyard.services.failure_log import Line
 
 
@@ -144,6 +145,7 @@ class LiveAttempt:
     def running_view(self) -> RunningView:
         """As the scheduler sees it while it holds devices."""
         stopping = self.phase in (Phase.STOPPING, Phase.RELEASING) or self.stop_reason is not None
+        placed, started = self.times.get("placed") or 0, self.times.get("started")
         return RunningView(
             self.attempt_id,
             self.workload_id,
@@ -151,12 +153,17 @@ class LiveAttempt:
             self.queue,
             self.project,
             self.priority,
-            self.times.get("placed") or 0,
+            placed,
             self.plans(),
             self.charges,
             self.spec.preemptible,
             stopping,
             self.name,
+            self.submitter,
+            self.kind,
+            started,
+            limited(started or placed, self.shape.time_limit),
+            least_of(self.shape),
         )
 
     def plans(self) -> tuple[MemberPlan, ...]:

@@ -22,6 +22,7 @@ from steelyard.model.policy import Policy
 from steelyard.model.resources import Availability, DeviceClass, ShareKind
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
 from steelyard.scheduling import HoldView, PendingItem, RunningView, ShapeGroup, Snapshot, total_usage
+from steelyard.scheduling.snapshot import least_of, limited
 from steelyard.services.basis import Basis, read_basis
 from steelyard.services.derived import COUNTERS, ORG_VERSION, POLICY_VERSION, POOL_VERSION
 from steelyard.services.documents import Document, stored_document
@@ -308,10 +309,12 @@ def _runs(
     plans: tuple[MemberPlan, ...],
     held: list[LiveAllocation],
 ) -> RunningView:
+    started = None if known.phase is Phase.STARTING else attempt.started  # what is in its row came later
     return RunningView(
         attempt.id, row.id, shape.key, row.queue, row.project, row.priority, attempt.placed, plans,
         charges_of(row.queue, shape.org_path[0], held), _spec(row.spec_json).preemptible,
-        known.phase in (Phase.STOPPING, Phase.RELEASING), row.name,
+        known.phase in (Phase.STOPPING, Phase.RELEASING), row.name, row.submitter, row.kind, started,
+        limited(started or attempt.placed, shape.time_limit), least_of(shape),
     )  # fmt: skip
 
 

@@ -107,7 +107,7 @@ def workloads(connection: Connection, since: int) -> list[PastRow]:
     w = t.workload.c
     query = select(
         w.id, w.name, w.queue, w.project, w.priority, w.shape_id, w.spec_json, w.phase, w.attempt,
-        w.submitted_at, w.head_seq, w.guaranteed, w.standby, w.activated_at,
+        w.submitted_at, w.head_seq, w.guaranteed, w.standby, w.activated_at, w.submitter, w.kind,
     ).where(or_(w.phase != "finished", w.head_seq >= since))  # fmt: skip
     return list(connection.execute(query.order_by(w.id)))
 
@@ -119,7 +119,7 @@ def attempts(connection: Connection, numbers: Collection[tuple[int, int]]) -> di
     found: dict[int, PastRow] = {}
     for chunk in chunks(sorted(wanted)):
         query: Select[Any] = select(
-            a.id, a.workload_id, a.number, a.eligible, a.not_before, a.avoid_json, a.placed
+            a.id, a.workload_id, a.number, a.eligible, a.not_before, a.avoid_json, a.placed, a.started
         )
         for row in connection.execute(query.where(a.workload_id.in_(chunk))):
             if wanted[row.workload_id] == row.number:
