@@ -1,0 +1,65 @@
+"""Who is looked at before an attempt in its queue, and by which factor. Made of the order's own terms."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from steelyard.model.policy import QUEUE_TREE, Policy
+from steelyard.model.workloads import Shape
+from steelyard.scheduling.factors import Factor, decides, factors
+from steelyard.scheduling.history import Past
+from steelyard.scheduling.ledger import Ledger
+from steelyard.scheduling.rules import Rules
+from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.turns import Key, Turns
+from steelyard.scheduling.views import PendingItem
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An attempt that is looked at earlier, and what puts it first."""
+
+    shape: Shape
+    item: PendingItem
+    factor: Factor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """`count` of its queue are looked at earlier; None where the snapshot does not have all of them. `first`:
+    the first of them, in order."""
+
+    count: int | None
+    first: tuple[Earlier, ...]
+
+
+def ahead(
+    snapshot: Snapshot, policy: Policy, now: int, shape: Shape, item: PendingItem, most: int = 10
+) -> Ahead:
+    """What is before an attempt in its queue. Others that have a place kept for them do not wait."""
+    tree = snapshot.trees.get(QUEUE_TREE)
+    rules, ledger = Rules(policy, tree), Ledger(snapshot.trees, snapshot.usage)
+    turns = Turns(snapshot, policy, now, rules, ledger, Past(snapshot.history, policy.fairness, tree))
+    groups = [group for group in snapshot.pending if group.shape.queue == shape.queue]
+    whole = all(group.count == len(group.heads) for group in groups)
+    mine = turns.key(shape, item)
+    waits = ((group.shape, head) for group in groups for head in group.heads)
+    earlier = list(_earlier(turns, waits, mine, snapshot.holds.keys() | {item.attempt_id}))
+    first = heapq.nsmallest(most, earlier, key=lambda found: found[0])
+    told = [
+        Earlier(other, head, decides(factors(snapshot, policy, now, (other, head), (shape, item))))
+        for _, other, head in first
+    ]
+    return Ahead(len(earlier) if whole else None, tuple(told))
+
+
+def _earlier(
+    turns: Turns, waits: Iterable[tuple[Shape, PendingItem]], mine: Key, passed: Iterable[int]
+) -> Iterable[tuple[Key, Shape, PendingItem]]:
+    passed_over = frozenset(passed)
+    for shape, head in waits:
+        key = turns.key(shape, head)
+        if key < mine and head.attempt_id not in passed_over:
+            yield key, shape, head

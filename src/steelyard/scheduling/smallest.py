@@ -1,0 +1,332 @@
+"""The smallest change that would start a waiting workload now, of each kind, found by trying.
+
+Candidates come from the working state at the workload's turn; each that is told was then applied to the
+snapshot and *decided*: the next cycle would start the workload. Within a kind nothing smaller does. The
+search is bounded by counts; where a bound was met, the remedy says `approximate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from steelyard.model.policy import QUEUE_TREE, Policy
+from steelyard.model.resources import DeviceClass
+from steelyard.model.units import SECOND
+from steelyard.model.workloads import Shape
+from steelyard.scheduling.board import need_of
+from steelyard.scheduling.explain import ORDER
+from steelyard.scheduling.placement import matching_flavors
+from steelyard.scheduling.quota import shortfalls, shown
+from steelyard.scheduling.remedies import (
+    Elsewhere,
+    Raise,
+    Remedy,
+    RemedyKind,
+    World,
+    applied,
+    world_of,
+)
+from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.turn import Turn, starts, turn_of
+from steelyard.scheduling.views import PendingItem
+from steelyard.scheduling.waits_for import holders_to_wait_for
+
+#: Decisions made for one kind of remedy.
+MAX_TRIES = 24
+#: Other flavors, and other queues, that are tried.
+MAX_OTHERS = 8
+#: Sizes that are tried one after the other where a smaller size need not fit just because a larger one does.
+LINEAR = 16
+#: Times that limits are raised anew because others went first.
+MAX_RAISES = 16
+#: The longest time limit that is thought of (µs).
+HORIZON = 30 * 24 * 3600 * SECOND
+_By: TypeAlias = dict[tuple[str, str, str, str], int]  # (tree, node, subject, field) → by how much
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is not in the snapshot: where else the project's routes lead."""
+
+    queues: tuple[Elsewhere, ...] = ()
+
+
+def smallest(
+    snapshot: Snapshot,
+    policy: Policy,
+    now: int,
+    shape: Shape,
+    item: PendingItem,
+    search: Search = Search(),
+) -> tuple[Remedy, ...]:
+    """The remedies for a workload that waits, in the order of `RemedyKind`; of each kind the smallest.
+
+    Empty for one that starts anyhow, has a hold or is not eligible yet, and where no single change would do.
+    """
+    later = max(item.not_before, item.eligible_at) > now
+    if later or item.standby or item.attempt_id in snapshot.holds:
+        return ()
+    world = world_of(snapshot, shape, item)
+    trial = Trial(world, policy, now)
+    if trial.now_starts(world):
+        return ()
+    finders: Sequence[Callable[[], Iterable[Remedy]]] = (
+        lambda: _other_flavor(trial),
+        lambda: _other_queue(trial, search),
+        lambda: _shorter(trial),
+        lambda: _fewer_members(trial),
+        lambda: _fewer_devices(trial),
+        lambda: holders_to_wait_for(trial),
+        lambda: _raises(trial),
+    )
+    return tuple(remedy for find in finders for remedy in find())
+
+
+class Trial:
+    """Tries changes on one world; counts what it tried."""
+
+    def __init__(self, world: World, policy: Policy, now: int) -> None:
+        self.world = world
+        self.policy = policy
+        self.now = now
+        self.tries = 0
+        self._turn: tuple[Turn | None] | None = None
+
+    @property
+    def turn(self) -> Turn | None:
+        """The working state at the workload's turn, nothing being changed."""
+        if self._turn is None:
+            self._turn = (turn_of(self.world, self.policy, self.now),)
+        return self._turn[0]
+
+    def now_starts(self, world: World) -> bool:
+        """Decides."""
+        self.tries += 1
+        return starts(world, self.policy, self.now)
+
+    def starts_with(self, remedy: Remedy) -> bool:
+        """Decides with the change made."""
+        return self.now_starts(applied(self.world, remedy))
+
+
+# --- the request elsewhere -------------------------------------------------------------------------------
+def _other_flavor(trial: Trial) -> Iterable[Remedy]:
+    """A flavor of the same class that the request excludes; the fewer constraints it gives up, the better."""
+    shape, snapshot = trial.world.shape, trial.world.snapshot
+    if not shape.roles:
+        return
+    needs = [need_of(request) for _, _, request in shape.roles]
+    lead = next((need for need in needs if need.is_accelerated), needs[0])
+    allowed = matching_flavors(snapshot.flavors, lead)
+    real = any(not snapshot.flavors[name].simulated for name in allowed)
+    others = []
+    for name in sorted(snapshot.flavors):
+        flavor = snapshot.flavors[name]
+        if flavor.device_class is not lead.primary or name in allowed or (real and flavor.simulated):
+            continue
+        request = lead.request
+        given_up = [bool(request.flavors) and name not in request.flavors]
+        given_up.append(bool(request.models) and flavor.model not in request.models)
+        given_up.append(bool(request.clusters) and flavor.cluster not in request.clusters)
+        others.append((sum(given_up), name))
+    others.sort()
+    for _, name in others[:MAX_OTHERS]:
+        remedy = Remedy(RemedyKind.OTHER_FLAVOR, resource=lead.primary.value, flavor=name)
+        if trial.starts_with(remedy):
+            yield remedy
+            return
+
+
+def _other_queue(trial: Trial, search: Search) -> Iterable[Remedy]:
+    others = [to for to in search.queues if to.queue != trial.world.shape.queue]
+    for to in others[:MAX_OTHERS]:
+        remedy = Remedy(RemedyKind.OTHER_QUEUE, to=to)
+        if trial.starts_with(remedy):
+            yield remedy
+            return
+
+
+# --- less of it ------------------------------------------------------------------------------------------
+def _shorter(trial: Trial) -> Iterable[Remedy]:
+    """The longest time limit, in whole seconds, with which it starts: it goes before somebody's reserved
+    time."""
+    before = trial.world.shape.time_limit
+    seconds = (HORIZON if before is None else before) // SECOND
+
+    def remedy(given_up: int) -> Remedy:
+        after = (seconds - given_up) * SECOND
+        return Remedy(RemedyKind.SHORTER_TIME_LIMIT, before=before, after=after)
+
+    first = 0 if before is None or before % SECOND else 1
+    yield from _least(trial, remedy, first, seconds - 1, is_monotone=True)
+
+
+def _fewer_members(trial: Trial) -> Iterable[Remedy]:
+    shape = trial.world.shape
+    found = []
+    for name, count, _ in shape.roles:
+
+        def remedy(given_up: int, role: str = name, before: int = count) -> Remedy:
+            return Remedy(RemedyKind.FEWER_MEMBERS, role, before=before, after=before - given_up)
+
+        found += list(_least(trial, remedy, 1, count - 1, is_monotone=len(shape.roles) == 1))
+    found.sort(key=lambda remedy: (remedy.before or 0) - (remedy.after or 0))
+    yield from found[:1]
+
+
+def _fewer_devices(trial: Trial) -> Iterable[Remedy]:
+    """Less of one class for each member of one role: whole units where whole ones are asked for."""
+    shape = trial.world.shape
+    for device_class in ORDER:
+        found = []
+        for name, _, request in shape.roles:
+            before = request.amount(device_class)
+            if before <= 1:
+                continue
+            unit = _unit(device_class, before)
+
+            def remedy(
+                given_up: int, role: str = name, all_of_it: int = before, step: int = unit,
+                resource: str = device_class.value,
+            ) -> Remedy:  # fmt: skip
+                after = all_of_it - given_up * step
+                return Remedy(RemedyKind.FEWER_DEVICES, role, resource, all_of_it, after)
+
+            most = (before - 1) // unit
+            found += list(_least(trial, remedy, 1, most, is_monotone=len(shape.roles) == 1))
+        if found:
+            yield min(found, key=lambda remedy: (remedy.before or 0) - (remedy.after or 0))
+            return
+
+
+def _unit(device_class: DeviceClass, amount: int) -> int:
+    """The step in which less is thought of: a device, a core or a GiB where the request is of whole ones."""
+    whole = 1024 if device_class is DeviceClass.MEMORY else 1000
+    return 1 if amount % whole else whole
+
+
+def _least(
+    trial: Trial, remedy: Callable[[int], Remedy], first: int, last: int, is_monotone: bool
+) -> Iterable[Remedy]:
+    """The remedy that gives up the least, of first … last steps; none where even all of it does not do.
+
+    Where more given up helps at least as much, by halving. Else one after the other as far as `LINEAR`;
+    beyond that by halving, which may pass over a smaller one.
+    """
+    if last < first:
+        return
+    if not is_monotone:
+        for given_up in range(first, min(last, first + LINEAR - 1) + 1):
+            if trial.starts_with(remedy(given_up)):
+                yield remedy(given_up)
+                return
+        first += LINEAR
+        if last < first:
+            return
+    if not trial.starts_with(remedy(last)):
+        return
+    low, high = first - 1, last  # `low` does not do, or is not asked for; `high` does
+    while high - low > 1:
+        middle = (low + high) // 2
+        if trial.starts_with(remedy(middle)):
+            high = middle
+        else:
+            low = middle
+    yield replace(remedy(high), approximate=not is_monotone)
+
+
+# --- higher limits ---------------------------------------------------------------------------------------
+def _raises(trial: Trial) -> Iterable[Remedy]:
+    """Higher limits, those that bind on one of the flavors, each by exactly what it is short; the fewest,
+    then the least."""
+    turn = trial.turn
+    if turn is None:
+        return
+    plan = turn.context.plan(trial.world.shape)
+    flavors: Sequence[str] = plan.lead.flavors if plan.roles else ()
+    found = [
+        remedy
+        for flavor in flavors[:MAX_OTHERS]
+        for what in (_each, _owned)
+        if (remedy := _raise_on(trial, flavor, what)) is not None
+    ]
+    found.sort(key=lambda remedy: (len(remedy.raises), sum(each.by for each in remedy.raises)))
+    cut = len(flavors) > MAX_OTHERS
+    yield from (replace(remedy, approximate=cut) for remedy in found[:1])
+
+
+def _raise_on(trial: Trial, flavor: str, what: Callable[[Snapshot, _By], _By]) -> Remedy | None:
+    """Raises what binds and decides; where others go first by it, raises again by what is then short."""
+    by: _By = {}
+    turn = trial.turn
+    for _ in range(MAX_RAISES):
+        short = _short(turn, flavor) if turn is not None else None
+        if not short:
+            return None
+        for key, quantity in what(trial.world.snapshot, short).items():
+            by[key] = by.get(key, 0) + quantity
+        remedy = Remedy(RemedyKind.RAISE_LIMIT, raises=_as_raises(trial.world.snapshot, by))
+        changed = applied(trial.world, remedy)
+        if trial.now_starts(changed):
+            return remedy
+        turn = turn_of(changed, trial.policy, trial.now)
+    return None
+
+
+def _each(snapshot: Snapshot, short: _By) -> _By:
+    """Each limit for itself: what its node may use beyond what it owns, or what a root owns."""
+    del snapshot
+    return short
+
+
+def _owned(snapshot: Snapshot, short: _By) -> _By:
+    """In the queue tree one quota for all above it: what the lowest of them owns counts for those above,
+    too. Organisation limits own nothing, so each stands for itself."""
+    by: _By = {}
+    for (tree, node, subject, field), quantity in short.items():
+        if tree != QUEUE_TREE:
+            by[tree, node, subject, field] = quantity
+            continue
+        below = [
+            other for name, other, of, _ in short
+            if (name, of) == (tree, subject) and node in snapshot.trees[tree].path(other)
+        ]  # fmt: skip
+        lowest = max(below, key=lambda other: len(snapshot.trees[tree].path(other)))
+        key = (tree, lowest, subject, "nominal")
+        by[key] = max(by.get(key, 0), quantity)
+    return by
+
+
+def _short(turn: Turn, flavor: str) -> _By | None:
+    """What each limit is short at the turn, with places on a flavor; None where there is no room on it
+    whatever the limits are."""
+    context = turn.context
+    plan = context.plan(turn.shape)
+    if context.is_barred(turn.shape):
+        return None
+    found = context.placer.place_with(plan, flavor, fresh=True, check_quota=False)
+    if found is None:
+        return None
+    context.board.change_members(found.members, 1)
+    short: _By = {}
+    for charge in found.charges:
+        tree = context.snapshot.trees[charge.tree]
+        for world in context.ledger.worlds:
+            for each in shortfalls(tree, world[charge.tree], charge.node, charge.subject, charge.quantity):
+                (term, *_) = tree.terms(each.node, charge.subject)
+                field = "nominal" if term.is_root else "borrowing_limit"
+                key = (charge.tree, each.node, charge.subject, field)
+                short[key] = max(short.get(key, 0), each.short_by)
+    return short
+
+
+def _as_raises(snapshot: Snapshot, by: _By) -> tuple[Raise, ...]:
+    raises = []
+    for (name, node, subject, field), quantity in sorted(by.items()):
+        tree = snapshot.trees[name]
+        (term, *_) = tree.terms(node, subject)
+        before = None if term.ceiling is None else shown(term.ceiling)
+        raises.append(Raise(name, node, tree.nodes[node].kind, subject, field, before, quantity))
+    return tuple(raises)
