@@ -218,6 +218,7 @@ class Cycle:
         placed_all |= {hold.shape.key for hold in context.new_holds}
         blocked = {shape.key for shape in self.blocked}
         more = not waiting.empty or bool((waiting.unseen & placed_all) - blocked) or self._overflow > 0
+        more = more or bool(context.taken_over)  # they wait again, and were not looked at
         return Stats(
             self.tried, context.board.looks, explained, self._overflow, context.preemptions_tried, more,
             min(instants, default=None), *evicted_and_requested(context),

@@ -304,7 +304,7 @@ def _check_evictions(before: Snapshot, decisions: Decisions) -> None:
         if eviction.rule in (WITHIN_QUEUE, GUARANTEE, BORROWING):
             assert victim.priority < eviction.preemptor_priority
         if eviction.rule in (RECLAIM, BORROWING, FAIR_SHARE):
-            tree, usage = before.trees[QUEUE_TREE], before.usage[QUEUE_TREE]
+            tree, usage = before.trees[QUEUE_TREE], before.apply(decisions).usage[QUEUE_TREE]
             assert any(
                 usage.get((victim.queue, item.subject), 0) > tree.subtree(victim.queue, item.subject)
                 for item in victim.charges
