@@ -72,7 +72,7 @@ def decides(found: tuple[Factor, ...]) -> Factor | None:
 def _within(turns: Turns, a: Waits, b: Waits) -> Iterable[Factor]:
     yield _guaranteed(a, b)
     yield _band(turns, a, b)
-    due = [item.submitted <= turns.due_since(shape.queue) for shape, item in (a, b)]
+    due = [turns.is_due(shape.queue, item) for shape, item in (a, b)]
     yield _factor(FactorName.DUE, not due[0], not due[1], int(due[0]), int(due[1]))
     if turns.past.counts:
         uses = turns.uses(a[0]), turns.uses(b[0])

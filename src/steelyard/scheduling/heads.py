@@ -65,7 +65,7 @@ class Heads:
         context = self._context
         if len(self.draining) >= MAX_DRAINS or item.standby or item.guaranteed:
             return
-        if item.submitted > context.turns.due_since(shape.queue) or not self._is_within_organisation(shape):
+        if not context.turns.is_due(shape.queue, item) or not self._is_within_organisation(shape):
             return
         if self._may_ever(shape):
             self.draining.append(self._head(shape, item))

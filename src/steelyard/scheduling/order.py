@@ -108,8 +108,20 @@ class Waiting:
                 heads = [item for item in heads if item.not_before <= now and item.eligible_at <= now]
             if heads:
                 self._heads[key] = self._heads.get(key, []) + heads
-        for heads in self._heads.values():
-            heads.sort(key=_first_come, reverse=True)
+        for key, heads in self._heads.items():
+            if len(heads) > 1:
+                self._first_last(self.shapes[key].queue, heads)
+
+    def _first_last(self, queue: str, heads: list[PendingItem]) -> None:
+        """Within a shape all but these is the same."""
+        is_due = self.turns.is_due
+        heads.sort(
+            key=lambda item: (
+                not item.guaranteed, not is_due(queue, item), item.submitted, item.workload_id,
+                item.attempt_id,
+            ),
+            reverse=True,
+        )  # fmt: skip
 
     def _enter(self, shape: Shape) -> None:
         """The first of a shape takes its place in its queue's line."""
@@ -218,8 +230,3 @@ class Waiting:
     def rest(self) -> list[str]:
         """Keys of the shapes not looked at in full, in the order of their own lines."""
         return [key for _, key in sorted(entry for line in self._lines.values() for entry in line.heap)]
-
-
-def _first_come(item: PendingItem) -> tuple[bool, int, int, int]:
-    """Within a shape all else is the same."""
-    return (not item.guaranteed, item.submitted, item.workload_id, item.attempt_id)

@@ -57,18 +57,18 @@ class Turns:
             known = self._bands[shape.key] = band_of(self.policy, shape)
         return known
 
-    def due_since(self, queue: str) -> int:
-        """What was submitted by then has waited half of the queue's starvation bound."""
+    def is_due(self, queue: str, item: PendingItem) -> bool:
+        """True when it has waited half of the queue's starvation bound, since it was last requeued."""
         known = self._bounds.get(queue)
         if known is None:
             known = self._bounds[queue] = self.now - self._rules.of(queue).starvation_bound // 2
-        return known
+        return item.submitted <= known and item.eligible_at <= known
 
     def key(self, shape: Shape, item: PendingItem) -> Key:
         """Within its queue."""
         band, ageing = self.band(shape)
         project, user = self.uses(shape)
-        due = item.submitted <= self.due_since(shape.queue)
+        due = self.is_due(shape.queue, item)
         return (
             not item.guaranteed, -band, not due, project, user,
             item.submitted + ageing, item.workload_id, item.attempt_id,
@@ -131,7 +131,7 @@ class Turns:
         usage = self.ledger.worlds[-1][QUEUE_TREE]
         if shares.tree.nodes[node].parent is None or shape.queue not in shares.tree.nodes:
             return NONE
-        if self.fair and item.submitted <= self.due_since(shape.queue):
+        if self.fair and self.is_due(shape.queue, item):
             return shares.share(usage, node)
         added = shares.flows(usage, shape.queue, self.asked(shape)).get(node, {})
         if self.fair:

@@ -86,6 +86,7 @@ def worlds(draw: st.DrawFn) -> tuple[Snapshot, Policy]:
                 next(number),
                 NOW - draw(st.integers(0, 6)) * 5 * SECOND,
                 guaranteed=draw(st.integers(0, 5)) == 0,
+                eligible_at=draw(st.sampled_from([0, NOW - 7 * SECOND])),
             )
             for _ in range(draw(st.integers(1, 3)))
         ]
@@ -148,9 +149,7 @@ def plainly(world: Snapshot, policy: Policy, choices: random.Random) -> list[int
     context = Context(world, policy, NOW)
     turns = Waiting(context, (), ()).turns
     left = {
-        each.shape.key: sorted(
-            each.heads, key=lambda head: (not head.guaranteed, head.submitted, head.workload_id)
-        )
+        each.shape.key: sorted(each.heads, key=lambda head, of=each.shape: turns.key(of, head))
         for each in world.pending
     }
     shapes = {each.shape.key: each.shape for each in world.pending}
