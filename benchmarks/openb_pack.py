@@ -6,7 +6,7 @@ chosen by `NodeValue`, whose prices come from how often each task occurs in the 
 next). Ten seeds and nine lists; `--quick`: two seeds of the default list, one of each other.
 
 Beside it, in the same run and on the same arrivals, fragmentation gradient descent (USENIX ATC '23), checked
-against what its authors published. Virtual time; `place_ms` is measured, everything in `decide` included.
+against what its authors published. Virtual time; `place_ms` is what a core was busy for, with everything that `decide` does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.fgd import Fgd
 from benchmarks.openb import LISTS, WHOLE, Node, Task, arrivals, handed_out, nodes, published, shuffled, tasks
 from benchmarks.support import emit, progress
-from steelyard.model.policy import NodeOrder, Policy
+from steelyard.model.policy import NodeOrder, Policy, QueueRules
 from steelyard.model.resources import DeviceClass
 from steelyard.model.workloads import MemberRequest, Shape
 from steelyard.scheduling import (
@@ -42,8 +42,10 @@ from steelyard.services.price_programme import prices_of
 
 SEEDS = range(42, 52)
 NOW = 1_800_000_000_000_000
-#: Everything in one cycle: the only bound that the profile raises.
-POLICY = Policy(1, max_placements=100_000, nodes=NodeOrder.NODE_VALUE)
+#: Everything in one cycle; what fits is never held back for what does not.
+POLICY = Policy(
+    1, max_placements=100_000, nodes=NodeOrder.NODE_VALUE, defaults=QueueRules(reservations=0)
+)
 CLUSTER, CPU, MEMORY = "openb", "cores", "ram"
 
 
@@ -80,7 +82,7 @@ def snapshot(machines: Sequence[Node], mix: dict[Task, int], stream: Sequence[Ta
     """All of it waiting, the first to arrive first."""
     heads: dict[Task, list[PendingItem]] = {}
     for number, task in enumerate(stream):
-        heads.setdefault(task, []).append(PendingItem(number, number, number))
+        heads.setdefault(task, []).append(PendingItem(number, number, NOW - len(stream) + number))
     numbers = {task: number for number, task in enumerate(mix)}
     groups = tuple(
         ShapeGroup(shape(numbers[task], task), tuple(items), len(items)) for task, items in heads.items()
@@ -99,11 +101,11 @@ def snapshot(machines: Sequence[Node], mix: dict[Task, int], stream: Sequence[Ta
 
 
 def ours(machines: Sequence[Node], mix: dict[Task, int], stream: Sequence[Task]) -> tuple[list[bool], float]:
-    """Which tasks were placed, and the seconds that `decide` took."""
+    """Which tasks were placed, and the seconds of a core that `decide` took."""
     world = snapshot(machines, mix, stream)
-    begun = time.perf_counter()
+    begun = time.process_time()
     decisions = decide(world, POLICY, NOW)
-    took = time.perf_counter() - begun
+    took = time.process_time() - begun
     placed = {placement.attempt_id for placement in decisions.placements}
     return [number in placed for number in range(len(stream))], took
 
