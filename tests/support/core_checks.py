@@ -1,0 +1,290 @@
+"""What must hold for every answer of the scheduling core whatever its policy, against a naive book."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE
+from steelyard.model.reasons import Reason, ReasonCode
+from steelyard.model.resources import ACCELERATORS, DeviceClass
+from steelyard.model.workloads import MemberPlan, MemberRequest, Shape
+from steelyard.scheduling import Charge, Decisions, HoldView, NodeView, QuotaTree, RunningView, Snapshot
+from tests.support.core_books import NaiveTree, by_place, naive_charges, own_charges
+
+if TYPE_CHECKING:
+    from tests.support.core_world import World
+
+K = TypeVar("K")
+V = TypeVar("V")
+WAITS_FOR_SOMEBODY = frozenset({
+    ReasonCode.WAITING_FOR_QUOTA, ReasonCode.OVER_LIMIT, ReasonCode.WAITING_FOR_CAPACITY,
+    ReasonCode.FRAGMENTED, ReasonCode.WAITING_FOR_PREEMPTED,
+})  # fmt: skip
+
+
+def check_cycle(world: World, before: Snapshot, decisions: Decisions, after: Snapshot) -> None:
+    """`world` has booked the decisions already; `after` is what `apply` made of them."""
+    book = world.snapshot()
+    check_placements(before, decisions)
+    check_same(book, after)
+    check_limits(before, book)
+    check_evictions(before, decisions)
+    check_everyone_told(world, book, decisions)
+    check_sums(decisions)
+
+
+def digest(decisions: Decisions) -> object:
+    """To compare two answers."""
+    return decisions.digest_input()
+
+
+def shuffled(base: Snapshot, chance: random.Random) -> Snapshot:
+    """The same snapshot with all its mappings and groups in another order."""
+
+    def mixed(mapping: Mapping[K, V]) -> dict[K, V]:
+        items = list(mapping.items())
+        chance.shuffle(items)
+        return dict(items)
+
+    groups = list(base.pending)
+    chance.shuffle(groups)
+    return replace(
+        base,
+        nodes={key: replace(view, totals=mixed(view.totals)) for key, view in mixed(base.nodes).items()},
+        flavors=mixed(base.flavors),
+        clusters=mixed(base.clusters),
+        trees={name: QuotaTree(mixed(tree.nodes), mixed(tree.limits)) for name, tree in base.trees.items()},
+        usage={name: mixed(usage) for name, usage in mixed(base.usage).items()},
+        pending=tuple(groups),
+        running=mixed(base.running),
+        holds=mixed(base.holds),
+        last_looked=mixed(base.last_looked),
+    )
+
+
+# --- placements -------------------------------------------------------------------------------------
+def check_placements(before: Snapshot, decisions: Decisions) -> None:
+    """All members or none, in one cluster, on nodes that are up and devices that are good, of the class that
+    was asked for and no more of it; charged for exactly that."""
+    shapes = {group.shape.key: group.shape for group in before.pending}
+    shapes |= {hold.shape.key: hold.shape for hold in before.holds.values()}
+    for placement in decisions.placements:
+        _check_gang(before, shapes[placement.shape_key], placement.members)
+        _check_charged(before, shapes[placement.shape_key], placement.members, placement.charges)
+    for hold in decisions.holds:
+        _check_gang(before, hold.shape, hold.members)
+        _check_charged(before, hold.shape, hold.members, hold.charges)
+
+
+def _check_gang(before: Snapshot, shape: Shape, members: tuple[MemberPlan, ...]) -> None:
+    for index, (name, count, request) in enumerate(shape.roles):
+        mine = [member for member in members if member.role == name]
+        least = shape.least[index] if shape.least else count
+        assert least <= len(mine) <= count
+        assert [member.index for member in mine] == list(range(len(mine)))
+        for member in mine:
+            got: Counter[str] = Counter()
+            for allocation in member.allocations:
+                flavor = before.flavors[allocation.flavor]
+                assert allocation.node_id == member.node_id
+                assert flavor.device_class is allocation.device_class
+                assert flavor.cluster == member.cluster == before.nodes[member.node_id].cluster
+                assert allocation.device_id not in before.nodes[member.node_id].unavailable
+                if request.flavors and allocation.device_class in ACCELERATORS:
+                    assert allocation.flavor in request.flavors
+                got[allocation.device_class] += allocation.quantity
+            assert got == dict(request.amounts), "more, less or other than what was asked for"
+            assert before.nodes[member.node_id].schedulable
+    assert len({member.cluster for member in members}) == 1
+
+
+def _check_charged(
+    before: Snapshot, shape: Shape, members: tuple[MemberPlan, ...], charges: tuple[Charge, ...]
+) -> None:
+    nodes = []
+    for tree, path in ((QUEUE_TREE, (shape.queue,)), (ORG_TREE, shape.org_path)):
+        known = [name for name in path if name in before.trees[tree].nodes]
+        nodes += [(tree, known[0])] if known else []
+    mine = {(item.tree, item.node, item.subject): item.quantity for item in charges}
+    wanted = naive_charges(nodes, members)
+    assert {key: mine.get(key) for key in wanted} == wanted, "charged for something else than was given"
+
+
+# --- the books ---------------------------------------------------------------------------------------------
+def check_same(book: Snapshot, after: Snapshot) -> None:
+    """`apply` comes to what the naive book says: usage, free devices, who runs, is held and waits."""
+    for name in book.trees:
+        assert {key: used for key, used in after.usage[name].items() if used} == dict(book.usage[name])
+    assert {key: free_of(view) for key, view in after.nodes.items()} == {
+        key: free_of(view) for key, view in book.nodes.items()
+    }
+    assert {key: view.stopping for key, view in after.running.items()} == {
+        key: view.stopping for key, view in book.running.items()
+    }
+    assert after.holds.keys() == book.holds.keys()
+    assert {g.shape.key: g.count for g in after.pending} == {g.shape.key: g.count for g in book.pending}
+
+
+def free_of(view: NodeView) -> dict[int | None, int]:
+    """Device → what is free of it."""
+    free: dict[int | None, int] = {slot.device_id: slot.free for slot in view.slots if slot.free}
+    for devices in view.accelerators.values():
+        assert len(set(devices.whole)) == len(devices.whole)
+        free |= dict.fromkeys(devices.whole, 1000)
+        free |= {part.device_id: part.remaining for part in devices.partial}
+    assert not view.unavailable & free.keys()
+    return free
+
+
+def check_limits(before: Snapshot, book: Snapshot) -> None:
+    """No node of a tree stands above its ceiling but where it did before: neither with all that runs, nor
+    with all that is held in place of what stops."""
+    for name, tree in book.trees.items():
+        naive = NaiveTree(tree)
+        for world in (running_charges, settled_charges):
+            was, own = own_charges(name, world(before)), own_charges(name, world(book))
+            for node, subject in ((node, subject) for node in tree.nodes for subject in tree.subjects):
+                ceiling, used = naive.ceiling(node, subject), naive.usage(node, subject, own)
+                if ceiling is not None and used > ceiling:
+                    assert used <= naive.usage(node, subject, was), f"{node} {subject}: {used} of {ceiling}"
+
+
+def running_charges(snapshot: Snapshot) -> Iterable[Charge]:
+    """Of all that has its devices now."""
+    return (item for run in snapshot.running.values() for item in run.charges)
+
+
+def settled_charges(snapshot: Snapshot) -> Iterable[Charge]:
+    """Of all that will have devices when what stops has stopped."""
+    charged: list[RunningView | HoldView] = [run for run in snapshot.running.values() if not run.stopping]
+    charged += [hold for hold in snapshot.holds.values() if hold.alive]
+    return (item for each in charged for item in each.charges)
+
+
+def check_nothing_idle(rest: Snapshot, now: int) -> None:
+    """At rest, no single member waits for whom there is room and quota: what is blocked is truly blocked."""
+    if rest.holds:
+        return
+    charged = list(running_charges(rest))
+    books = {name: (NaiveTree(tree), own_charges(name, charged)) for name, tree in rest.trees.items()}
+    for group in rest.pending:
+        shape = group.shape
+        gang = len(shape.roles) > 1 or shape.roles[0][1] > 1
+        if gang or rest.trees[QUEUE_TREE].nodes[shape.queue].stopped:
+            continue
+        if any(item.not_before <= now for item in group.heads):
+            for charges in _single_places(rest, shape.roles[0][2]):
+                at = {QUEUE_TREE: shape.queue, ORG_TREE: shape.org_path[0]}
+                fits = [
+                    tree.fits(own, [(at[name], *charge) for charge in charges])
+                    for name, (tree, own) in books.items()
+                ]
+                assert not all(fits), f"{shape.key} waits although it fits"
+
+
+def _single_places(rest: Snapshot, request: MemberRequest) -> Iterator[list[tuple[str, int]]]:
+    """What a member would be charged at each node that has room for it."""
+    for view in rest.nodes.values():
+        if not view.schedulable or not rest.clusters[view.cluster].reachable:
+            continue
+        charges: list[tuple[str, int]] = []
+        for device_class, amount in request.amounts:
+            flavor = _room(rest, view, request, device_class, amount)
+            if flavor is None:
+                break
+            charges += [(device_class.value, amount), (f"flavor/{flavor}", amount)]
+        else:
+            yield charges
+
+
+def _room(
+    rest: Snapshot, view: NodeView, request: MemberRequest, device_class: DeviceClass, amount: int
+) -> str | None:
+    if device_class not in ACCELERATORS:
+        slots = [slot for slot in view.slots if slot.device_class is device_class and slot.free >= amount]
+        return slots[0].flavor if slots else None
+    for name, free in view.accelerators.items():
+        if rest.flavors[name].device_class is device_class and name in (request.flavors or (name,)):
+            parts = [part for part in free.partial if part.remaining >= amount]
+            if len(free.whole) >= -(-amount // 1000) or (amount < 1000 and parts):
+                return name
+    return None
+
+
+# --- evictions --------------------------------------------------------------------------------------
+def check_evictions(before: Snapshot, decisions: Decisions) -> None:
+    """Nobody is stopped but for somebody whose place is kept and free once they are gone."""
+    held = {hold.attempt_id: hold for hold in decisions.holds}
+    for eviction in decisions.evictions:
+        victim = before.running[eviction.attempt_id]
+        assert eviction.preemptor_attempt_id in held
+        assert eviction.attempt_id in held[eviction.preemptor_attempt_id].victims
+        assert victim.preemptible
+        assert not victim.stopping
+    assert len({eviction.attempt_id for eviction in decisions.evictions}) == len(decisions.evictions)
+    for hold in decisions.holds:
+        _check_feasible(before, decisions, hold)
+
+
+def _check_feasible(before: Snapshot, decisions: Decisions, hold: HoldView) -> None:
+    """The places of a new hold are free once its victims are gone, beside all that stays or is promised."""
+    dropped = {drop.attempt_id for drop in decisions.dropped_holds}
+    placed = {placement.attempt_id for placement in decisions.placements}
+    promised = [h for key, h in before.holds.items() if key not in dropped and key not in placed]
+    promised += [other for other in decisions.holds if other is not hold]
+    gone = {*hold.victims, *(victim for other in promised for victim in other.victims)}
+    stays = [run.members for key, run in before.running.items() if key not in gone]
+    stays += [placement.members for placement in decisions.placements]
+    taken = by_place(member for members in stays for member in members)
+    taken += by_place(member for other in promised for member in other.members)
+    for (node, device), wanted in by_place(hold.members).items():
+        size = _size(before.nodes[node], device)
+        assert taken[node, device] + wanted <= size, "a hold whose place can't come free"
+
+
+def _size(view: NodeView, device: int) -> int:
+    for slot in view.slots:
+        if slot.device_id == device:
+            return view.totals[slot.flavor]
+    return 1000
+
+
+# --- reasons ----------------------------------------------------------------------------------------
+def check_everyone_told(world: World, book: Snapshot, decisions: Decisions) -> None:
+    """Whoever waits has a reason: the shape's, its own, or that it was not looked at yet."""
+    for group in book.pending:
+        if group.shape.key in world.reasons:
+            continue
+        untold = [item for item in group.heads if item.workload_id not in decisions.workload_reasons]
+        assert not untold or decisions.stats.more, f"{group.shape.key} waits without a reason"
+    for hold in book.holds.values():
+        assert hold.workload_id in decisions.workload_reasons or not hold.alive
+
+
+def check_sums(decisions: Decisions) -> None:
+    """Holders' amounts sum to what is short."""
+    told = [reason for each in decisions.reasons.values() for reason in each.reasons]
+    told += [reason for each in decisions.workload_reasons.values() for reason in each]
+    for each in decisions.reasons.values():
+        assert 1 <= len(each.reasons) <= 16
+    for reason in told:
+        _check_sum(reason)
+
+
+def _check_sum(reason: Reason) -> None:
+    assert len(reason.holders) <= 16
+    assert reason.wakes_on
+    if reason.short_by is None:
+        return
+    assert reason.short_by > 0
+    if reason.limit is not None and reason.used is not None and reason.requested is not None:
+        total = reason.used + reason.requested - reason.limit
+        # where nothing would flow up, what is still free below counts against an ancestor's excess
+        assert reason.short_by == total or (reason.requested == 0 and reason.short_by < total), reason
+    if reason.code in WAITS_FOR_SOMEBODY:
+        assert sum(holder.amount for holder in reason.holders) == reason.short_by
+        assert all(holder.amount > 0 for holder in reason.holders)

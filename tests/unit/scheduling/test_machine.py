@@ -1,0 +1,132 @@
+"""The core as a state machine: whatever happens, the books add up and nobody is forgotten."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from steelyard.model.policy import Policy, PreemptionRule
+from steelyard.scheduling import decide
+from tests.support.core_checks import check_placements
+from tests.support.core_world import SECOND, World
+
+NUMBERS = st.integers(0, 999)
+POLICIES = (
+    Policy(1),
+    Policy(2, max_placements=3),
+    Policy(3, max_placements=16, preemption=PreemptionRule(min_runtime=3 * SECOND)),
+    Policy(4, preemption=PreemptionRule(within_queue=False)),
+)
+
+
+class Core(RuleBasedStateMachine):
+    """Every rule is an event and one cycle after it."""
+
+    world: World
+
+    @initialize(seed=st.integers(0, 2**20), policy=st.sampled_from(POLICIES), heads=st.sampled_from((2, 512)))
+    def begin(self, seed: int, policy: Policy, heads: int) -> None:
+        self.world = World(policy, heads, seed)
+
+    @rule(shape=NUMBERS, count=st.integers(1, 4))
+    def submit(self, shape: int, count: int) -> None:
+        self.world.submit(shape, count)
+        self.world.cycle()
+
+    @rule(which=NUMBERS, why=st.sampled_from(("finished", "failed")))
+    def end(self, which: int, why: str) -> None:
+        self.world.end(which, why)
+        self.world.cycle()
+
+    @rule(which=NUMBERS)
+    def cancel(self, which: int) -> None:
+        self.world.cancel(which)
+        self.world.cycle()
+
+    @rule(which=NUMBERS, nominal=st.integers(0, 6), borrowing=st.integers(0, 15), lending=st.integers(0, 15))
+    def change_quota(self, which: int, nominal: int, borrowing: int, lending: int) -> None:
+        self.world.change_quota(which, (nominal, borrowing, lending))
+        self.world.cycle()
+
+    @rule(what=st.sampled_from(("stop_queue", "lose", "spoil", "silence")), which=NUMBERS)
+    def disturb(self, what: str, which: int) -> None:
+        getattr(self.world, what)(which)
+        self.world.cycle()
+
+    @rule(seconds=st.integers(1, 400))
+    def wait(self, seconds: int) -> None:
+        self.world.advance(seconds * SECOND)
+        self.world.cycle()
+
+    @rule()
+    def freeze(self) -> None:
+        self.world.freeze()
+
+
+TestCore = Core.TestCase
+TestCore.settings = settings(
+    max_examples=20, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def run(seed: int, steps: int) -> World:
+    """A seeded run: mostly work that comes and goes, now and then a disturbance."""
+    chance = random.Random(seed)
+    world = World(chance.choice(POLICIES), chance.choice((2, 512)), seed)
+    for _ in range(steps):
+        _step(world, chance)
+    return world
+
+
+def _step(world: World, chance: random.Random) -> None:
+    number, draw = chance.randrange(1000), chance.random()
+    if draw < 0.45 and len(world.in_phase("queued")) < 40:
+        world.submit(number, chance.randint(1, 3))
+    elif draw < 0.78:
+        world.end(number, chance.choice(("finished", "finished", "failed")))
+    elif draw < 0.84:
+        world.cancel(number)
+    elif draw < 0.87:
+        world.change_quota(number, (chance.randrange(8), chance.randrange(16), chance.randrange(16)))
+    elif draw < 0.93:
+        world.advance(chance.randrange(20 * SECOND))
+    elif draw < 0.99:
+        getattr(world, chance.choice(("lose", "spoil", "spoil", "stop_queue", "silence")))(number)
+    else:
+        world.freeze()
+        return
+    world.cycle()
+
+
+@pytest.mark.requirement("C10")
+@pytest.mark.parametrize("seed", range(4))
+def test_the_books_add_up_after_every_step_of_a_long_life(seed: int) -> None:
+    world = run(seed, 250)
+    assert world.counts["placed"] > 20
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_the_books_add_up_after_thousands_of_steps(seed: int) -> None:
+    world = run(seed, 5_000)
+    assert world.counts["placed"] > 100
+
+
+def test_the_checks_see_a_charge_too_much() -> None:
+    world = World(POLICIES[0])
+    for number in range(16):
+        world.submit(number)
+    world.advance(SECOND)
+    before = world.snapshot()
+    decisions = decide(before, world.policy, world.now)
+    placed = decisions.placements[0]
+    more = tuple(replace(item, quantity=item.quantity + 1) for item in placed.charges)
+    wrong = replace(decisions, placements=(replace(placed, charges=more), *decisions.placements[1:]))
+    check_placements(before, decisions)
+    with pytest.raises(AssertionError, match="charged for something else"):
+        check_placements(before, wrong)
