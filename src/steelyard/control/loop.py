@@ -26,6 +26,7 @@ from steelyard.control.inventory import Inventory
 from steelyard.control.lease import Lease
 from steelyard.control.metering import Causes
 from steelyard.control.notes import forget_booked
+from steelyard.control.past import Past
 from steelyard.control.reconcile import Reconciler
 from steelyard.control.release import Releaser
 from steelyard.control.retain import Retainer
@@ -89,6 +90,7 @@ class Desk:
         self.releaser = Releaser(self.context, self.flags)
         self.sight = Sight(self.context, self.inventory)
         self.causes = Causes(self.context)
+        self.past = Past(self.context)
         self.sealer = Sealer(store, seal)
         self.retainer = Retainer(self.context, kept)
         self.follower = Follower(self.context, self.inventory, versions)
@@ -219,6 +221,7 @@ class ControlLoop:
         more = desk.releaser.run() or more
         desk.arrays.follow(desk.follower.take_groups())
         more = desk.arrays.run() or more
+        desk.past.run()
         due = desk.scheduler.next_at is not None and desk.scheduler.next_at <= context.store.now()
         if context.changed or due or desk.scheduler.more:
             context.changed = False

@@ -97,6 +97,7 @@ class Scheduler:
         attempt.members = [self._member(unit, attempt, plan, placement, now) for plan in placement.members]
         allocations = [a for member in attempt.members for a in member.allocations]
         attempt.charges = charges_of(attempt.queue, attempt.shape.org_path[0], allocations)
+        context.state.note_start(attempt)
         attempt.policy_version = context.state.policy.version
         attempt.simulated = any(context.state.devices[a.device_id].simulated for a in allocations)
         if placement.from_hold:

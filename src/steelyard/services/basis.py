@@ -30,6 +30,7 @@ class Basis:
     activated: tuple[int, ...] = ()
     shut: dict[str, dict[str, str | int | None]] = field(default_factory=dict)  # pool → why
     verified: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)  # pool → kind, model
+    history: int = 0  # instant of the sum of what was used lately; 0: there was none
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -47,8 +48,9 @@ def basis_body(snapshot: Snapshot, now: int, written: int) -> str:
     shut = {name: dict(pool.shut) for name, pool in snapshot.pools.items() if pool.shut is not None}
     verified = {name: tuple(sorted(pool.verified)) for name, pool in snapshot.pools.items() if pool.verified}
     basis = Basis(
-        dict(snapshot.clusters), holds, _looked(snapshot, now), written, activated, shut, verified
-    )
+        dict(snapshot.clusters), holds, _looked(snapshot, now), written, activated, shut, verified,
+        snapshot.history.at,
+    )  # fmt: skip
     return _encode(basis).decode()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from dataclasses import replace
 
 from steelyard.model.health import DeviceFlag
 from steelyard.model.lifecycle import HOLDING_PHASES, Phase
@@ -32,6 +33,7 @@ from steelyard.scheduling import (
     charge,
     total_usage,
 )
+from steelyard.scheduling.history import NOTHING_USED, History, Used, history_of, start
 from steelyard.services.live_records import (
     LiveAllocation,
     LiveAttempt,
@@ -66,6 +68,9 @@ class LiveState:
         self.policy = Policy(0)
         self.last_looked: dict[str, int] = {}
         self.basis: tuple[tuple[str, str | int], ...] = ()
+        self._history = NOTHING_USED
+        self._history_tree: QuotaTree | None = None  # from which it follows
+        self._started: dict[Used, int] = {}  # since its instant
         self._waiting: dict[str, list[tuple[int, int, PendingItem]]] = {}
         self._shapes: dict[str, Shape] = {}
         self._running: dict[int, RunningView] = {}
@@ -170,6 +175,28 @@ class LiveState:
         charged = [c for attempt in self.in_phase(*HOLDING_PHASES) for c in attempt.charges]
         return charged + [c for hold in self.holds.values() for c in hold.charges]
 
+    # --- what was used lately ------------------------------------------------------------------------
+    @property
+    def history(self) -> History:
+        """Decayed use as it counts now."""
+        tree = self.trees.get(QUEUE_TREE)
+        if self._history.at and self._history_tree is not tree:
+            self.history = history_of(tree, self._history.at, self._history.own, self._started)
+        if self._started:
+            self._history = replace(self._history, started=dict(self._started))
+        return self._history
+
+    @history.setter
+    def history(self, history: History) -> None:
+        self._history, self._started = history, dict(history.started)
+        self._history_tree = self.trees.get(QUEUE_TREE)
+
+    def note_start(self, attempt: LiveAttempt) -> None:
+        """It was placed just now, and is charged for that at once where the past counts."""
+        if self._history.at:
+            shape = attempt.shape
+            start(self._started, (attempt.queue, shape.project, shape.user or ""), attempt.charges)
+
     # --- devices -----------------------------------------------------------------------------------
     def flags_on(self, *object_ids: int | None) -> dict[DeviceFlag, LiveFlag]:
         """The flags that stand on a device, its node and its parent; the innermost one of each kind."""
@@ -215,6 +242,7 @@ class LiveState:
             pending=pending,
             running=dict(self._running),
             holds=dict(self.holds),
+            history=self.history,
             last_looked=dict(self.last_looked),
             basis=self.basis,
         )

@@ -18,7 +18,7 @@ from steelyard.model.availability import OFFERED, closed_state
 from steelyard.model.health import DeviceFlag, OnDeviceFailure
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import STAGE_TIMES, Outcome, Phase
-from steelyard.model.policy import Policy
+from steelyard.model.policy import QUEUE_TREE, Policy
 from steelyard.model.resources import Availability, DeviceClass, ShareKind
 from steelyard.model.units import parse_duration
 from steelyard.model.workloads import Shape, WorkloadSpec
@@ -38,6 +38,7 @@ from steelyard.services.past import as_of
 from steelyard.services.policy import load_policy, quota_trees
 from steelyard.services.pool_rules import load_pools
 from steelyard.services.present import Present
+from steelyard.services.use_history import load_history
 from steelyard.store import live as rows
 from steelyard.store import releases
 from steelyard.store.database import View
@@ -65,6 +66,8 @@ def load_state(connection: View) -> LiveState:
     for tree, usage in rows.usage_counters(connection).items():
         state.usage[tree] = usage
     load_releases_into(state, connection)
+    queues = state.trees.get(QUEUE_TREE)
+    state.history = load_history(connection, state.policy.fairness, queues)
     return state
 
 

@@ -18,7 +18,7 @@ from steelyard.model.errors import NotFoundError
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import HOLDING_PHASES, Phase
 from steelyard.model.organisation import Scope
-from steelyard.model.policy import Policy
+from steelyard.model.policy import QUEUE_TREE, Policy
 from steelyard.model.resources import Availability, DeviceClass, ShareKind
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
 from steelyard.scheduling import HoldView, PendingItem, RunningView, ShapeGroup, Snapshot, total_usage
@@ -31,6 +31,7 @@ from steelyard.services.live_records import Condition, LiveAllocation, LiveDevic
 from steelyard.services.policy import policy_of, trees_of
 from steelyard.services.pool_rules import pools_of, with_state
 from steelyard.services.shapes import read_shape, shape_id
+from steelyard.services.use_history import history_at
 from steelyard.store import past as rows
 from steelyard.store.cycles import get_cycle
 from steelyard.store.database import View
@@ -121,6 +122,7 @@ def as_of(view: View, cycle_id: int) -> tuple[Snapshot, Policy, int]:
         running=running,
         usage=_usage(state, running),
         last_looked=_looked(then),
+        history=history_at(view, then.basis.history, state.trees.get(QUEUE_TREE), then.at),
     )
     return snapshot, policy_of(documents, row["policy_version"]), then.at
 

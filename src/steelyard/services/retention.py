@@ -33,6 +33,8 @@ from steelyard.store.unit import Unit
 ACTION_PURGED = "retention.purged"
 NEVER = "never"
 MOST_AT_ONCE = 1_000  # rows of a kind in a unit
+#: What is kept as long as what rests on it.
+_AS = {"history": "cycles"}
 CONFIG_FILE, SECTION = "config.toml", "retention"
 
 
@@ -73,7 +75,7 @@ def plan_purge(view: View, unit: Unit, kept: Retention, now: int) -> bool:
     """Add to the unit what may go, with the leaf that says so; True when there is more of it."""
     gone: dict[str, dict[str, int]] = {}
     for name, (table, old) in rows.DELETED.items():
-        time = getattr(kept, name)
+        time = getattr(kept, _AS.get(name, name))
         keys = [] if time is None else old(view, now - time, MOST_AT_ONCE)
         for key in keys:
             unit.delete(table, **key)

@@ -550,6 +550,7 @@ workload = Table(
     _flag("guaranteed"),
     _flag("standby"),  # born without being wanted yet …
     _int("activated_at"),  # … until then
+    _int("starving_bound"),  # µs within which it should have started; null: it has not waited so long
     Index("workload_project", "project", "id"),
     Index(
         "workload_group_members",
@@ -714,6 +715,9 @@ allocation = Table(
     Index(
         "allocation_open", "device_id", sqlite_where=text("t1 IS NULL"), postgresql_where=text("t1 IS NULL")
     ),
+    Index(
+        "allocation_ended", "t1", sqlite_where=text("t1 IS NOT NULL"), postgresql_where=text("t1 IS NOT NULL")
+    ),
 )
 shape_reason = Table(
     "shape_reason",
@@ -724,6 +728,7 @@ shape_reason = Table(
     _int("cycle_id", False),
     _text("reasons_json", False),
     _flag("approximate"),
+    Column("looks", BigInteger, nullable=False, server_default="1"),  # how often it was found
     PrimaryKeyConstraint("shape_id", "t0"),
     Index(
         "shape_reason_open", "shape_id", sqlite_where=text("t1 IS NULL"), postgresql_where=text("t1 IS NULL")
@@ -799,6 +804,14 @@ cycle = Table(
     _int("policy_version", False),
     _text("decisions_json", False),
     _text("reasons_json", False),
+)
+
+#: Decayed use by whom it was, as of instants of a fixed grid; what cycles in between rest on.
+use_history = Table(
+    "use_history",
+    metadata,
+    _id("at"),
+    _text("body_json", False),
 )
 
 # --- usage ----------------------------------------------------------------------------------------
