@@ -1,18 +1,20 @@
-"""Sentences beside codes: reasons, verdicts and releases get a `text` in the reader's language."""
+"""Sentences beside codes: reasons, remedies, factors, verdicts and releases get a `text` for their reader."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from steelyard.locale import reason_text, text, verdict_text
+from steelyard.locale import factor_text, reason_text, remedy_text, text, verdict_text
 
 _REASON = frozenset({"code", "stage", "wakes_on", "holders"})
 _RELEASE = "release."
+_REMEDY = "remedy."
+_FACTOR = "factor."
 _VERDICT = frozenset({"code", "group", "responsible", "action"})
 
 
 def with_texts(body: Any, lang: str) -> Any:
-    """The same answer with `text` in every mapping that is a reason, a verdict or about a release."""
+    """The same answer with `text` in each reason, remedy, factor and verdict, and in what is about a release."""
     return _with_texts(body, lang, {})
 
 
@@ -39,6 +41,10 @@ def _with_text(shown: dict[str, Any], lang: str) -> dict[str, Any]:
         shown["text"] = reason_text(shown, lang)
     elif shown.keys() >= _VERDICT:
         shown["text"] = verdict_text(shown, lang)
+    elif str(shown["code"]).startswith(_REMEDY):
+        shown["text"] = remedy_text(shown, lang)
+    elif str(shown["code"]).startswith(_FACTOR):
+        shown["text"] = factor_text(shown, lang)
     elif str(shown["code"]).startswith(_RELEASE):
         shown["text"] = text(str(shown["code"]), shown, lang)
     return shown

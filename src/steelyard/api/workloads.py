@@ -124,8 +124,17 @@ def show(workload_id: str, who: PrincipalDep, desk: DeskDep, lang: LanguageDep) 
 
 @router.get("/{workload_id}/explanation")
 def explanation(workload_id: str, who: PrincipalDep, desk: DeskDep, lang: LanguageDep) -> Response:
-    """Why it waits, and what would happen in the next cycle."""
+    """Why it waits, what would start it now, and what would happen in the next cycle."""
     found = workloads.explain_workload(desk, who, parse("workload", workload_id))
+    return json_answer(with_texts(found, lang))
+
+
+@router.get("/{workload_id}/ahead/{other_id}")
+def ahead(workload_id: str, other_id: str, who: PrincipalDep, desk: DeskDep, lang: LanguageDep) -> Response:
+    """Which of two waiting workloads comes first: the factors of the order down to the one that decides."""
+    found = workloads.compare_workloads(
+        desk, who, parse("workload", workload_id), parse("workload", other_id)
+    )
     return json_answer(with_texts(found, lang))
 
 

@@ -41,7 +41,7 @@ def draw(session: Session, view: Mapping[str, Any]) -> None:
         session.line()
         _attempt(session, attempt, now, waits_for, told=len(view["attempts"]) > 1)
     for eviction in view.get("evictions") or ():
-        _eviction(session, eviction)
+        draw_eviction(session, eviction)
 
 
 def headline(session: Session, view: Mapping[str, Any], now: int) -> str:
@@ -214,7 +214,8 @@ def _receipt(session: Session, receipt: Mapping[str, Any]) -> None:
         session.line("    " + session.text("cli.show.residue", what=str(left)))
 
 
-def _eviction(session: Session, eviction: Mapping[str, Any]) -> None:
+def draw_eviction(session: Session, eviction: Mapping[str, Any]) -> None:
+    """By whom it was stopped, and what it cost."""
     session.say(
         "cli.show.evicted",
         at=format_time(eviction["at"]),

@@ -17,7 +17,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "submit": f"{_CLI}.submit:submit",
         "list": f"{_CLI}.workloads:list_workloads",
         "show": f"{_CLI}.workloads:show",
-        "explain": f"{_CLI}.workloads:explain",
+        "explain": f"{_CLI}.explain:explain",
         "top": f"{_CLI}.top:top",
         "logs": f"{_CLI}.logs:logs",
         "artifacts": f"{_CLI}.artifacts:artifacts",

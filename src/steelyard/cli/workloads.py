@@ -1,4 +1,4 @@
-"""Workloads that are there: list, show, explain, and what may be done with them."""
+"""Workloads that are there: list, show, and what may be done with them."""
 
 from __future__ import annotations
 
@@ -77,28 +77,6 @@ def show(session: Session, workload: Workload) -> None:
     """The page of one workload."""
     view = session.client.workload(session.client.find(workload))
     session.emit(view, lambda: page.draw(session, view))
-
-
-def explain(session: Session, workload: Workload) -> None:
-    """Why it waits, as the scheduler sees it now."""
-    found = session.client.explain(session.client.find(workload))
-
-    def draw() -> None:
-        session.say("cli.explain.decision", decision=found["decision"])
-        if found.get("verdict"):
-            session.line(session.verdict(found["verdict"]))
-            page.draw_verdict(session, found["verdict"])
-        for reason in found["reasons"]:
-            session.line(f"  - {session.reason(reason)}")
-        if found.get("position") is not None:
-            session.say("cli.explain.position", position=found["position"])
-        for ahead in found.get("ahead") or ():
-            who = ahead.get("name") or ahead.get("id") or session.text("cli.explain.hidden")
-            session.line(f"    {who} ({session.text('cli.explain.priority', priority=ahead['priority'])})")
-        if found.get("last_evaluated_at") is not None:
-            session.say("cli.explain.looked", at=found["last_evaluated_at"])
-
-    session.emit(found, draw)
 
 
 def cancel(session: Session, workload: Workload) -> None:

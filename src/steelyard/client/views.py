@@ -118,6 +118,57 @@ class WorkloadView(WorkloadRow):
     evaluations: list[Json]
 
 
+class RaiseView(TypedDict):
+    """One limit that would have to be higher, with quantities in the resource's unit."""
+
+    tree: str
+    owner: str
+    scope: str
+    resource: str
+    flavor: str | None
+    field: str  # nominal | borrowing_limit
+    before: int | None
+    after: int | None
+    by: int
+    ask: str | None  # who looks after the queue or cohort
+
+
+class RemedyView(TypedDict):
+    """A change that would start a waiting workload now; it was tried. `kind` says which fields are set."""
+
+    code: str
+    kind: str
+    role: str | None
+    resource: str | None
+    before: int | None
+    after: int | None
+    flavor: str | None
+    queue: str | None
+    priority_class: str | None
+    raises: list[RaiseView]
+    holders: list[HolderView]
+    at: int | None
+    approximate: bool
+    text: str
+
+
+class ExplanationView(TypedDict):
+    """Why a workload waits, what would start it, and who is before it."""
+
+    decision: str
+    reasons: list[ReasonView]
+    remedies: list[RemedyView]
+    position: int | None
+    ahead: list[Json]
+    last_evaluated_at: int | None
+    wakes_on: list[str]
+    approximate: bool
+    policy_version: int | None
+    verdict: Json | None
+    past: list[Json]
+    evictions: list[Json]
+
+
 class ApplyResult(TypedDict):
     """What became of one declared document."""
 

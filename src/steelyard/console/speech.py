@@ -10,7 +10,17 @@ from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
-from steelyard.locale import error_text, has, pointer_text, reason_text, text, verdict_cause, word
+from steelyard.locale import (
+    error_text,
+    factor_text,
+    has,
+    pointer_text,
+    reason_text,
+    remedy_text,
+    text,
+    verdict_cause,
+    word,
+)
 from steelyard.model.reasons import Reason
 from steelyard.model.units import format_duration, format_quantity
 from steelyard.reports.drawing.markup import Markup, el, join
@@ -77,6 +87,14 @@ class Speech:
     def reason(self, reason: Mapping[str, Any] | Reason) -> Markup:
         """Why something waits or was refused."""
         return coded(reason_text(reason, self.lang))
+
+    def remedy(self, remedy: Mapping[str, Any]) -> Markup:
+        """What would start something now."""
+        return coded(remedy_text(remedy, self.lang))
+
+    def factor(self, factor: Mapping[str, Any]) -> str:
+        """What puts one before another."""
+        return factor_text(factor, self.lang)
 
     def brief(self, reason: Mapping[str, Any]) -> Markup:
         """The same without those who hold it and what wakes it."""

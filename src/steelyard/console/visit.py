@@ -127,7 +127,7 @@ class Visit:
         given: dict[str, Callable[..., Any]] = {
             name: getattr(speech, name)
             for name in (
-                "say", "word", "reason", "brief", "why", "cause", "advice", "pointer", "error", "finding",
+                "say", "word", "reason", "remedy", "factor", "brief", "why", "cause", "advice", "pointer", "error", "finding",
                 "quantity", "amount", "span", "when", "count",
             )
         }  # fmt: skip

@@ -29,10 +29,12 @@ class Waiting:
         self._context = context
         self._past: dict[int, list[Interval]] = {}
         self._loaded: set[int] = set()
+        self._looks: dict[int, int] = {}  # by shape id, how often what stands was found
         with context.store.read() as connection:
-            self._open = {
-                row.shape_id: (row.t0, row.reasons_json) for row in rows.open_shape_reasons(connection)
-            }
+            self._open: dict[int, tuple[int, str]] = {}
+            for row in rows.open_shape_reasons(connection):
+                self._open[row.shape_id] = (row.t0, row.reasons_json)
+                self._looks[row.shape_id] = row.looks
 
     def note(self, unit: Unit, cycle_id: int, now: int, found: Mapping[str, ShapeReasons]) -> int:
         """Write the reasons that changed; how many did."""
@@ -41,9 +43,11 @@ class Waiting:
             shape, body = shape_id(key), _encode(found[key].reasons).decode()
             before = self._open.get(shape)
             if before is not None and before[1] == body:
+                self._again(unit, shape, before[0])
                 continue
             self._close(unit, shape, now)
             self._open[shape] = (now, body)
+            self._looks[shape] = 1
             unit.insert(
                 t.shape_reason,
                 shape_id=shape,
@@ -52,9 +56,17 @@ class Waiting:
                 cycle_id=cycle_id,
                 reasons_json=body,
                 approximate=found[key].approximate,
+                looks=1,
             )
             changed += 1
         return changed
+
+    def _again(self, unit: Unit, shape: int, since: int) -> None:
+        """The same was found once more: one row, and its count. It is written when it has doubled, and with
+        the end of the row, so that waiting long costs little."""
+        looks = self._looks[shape] = self._looks.get(shape, 1) + 1
+        if looks & (looks - 1) == 0:
+            unit.update(t.shape_reason, {"shape_id": shape, "t0": since}, looks=looks)
 
     def settle(self, unit: Unit, now: int) -> None:
         """Close the reasons of shapes of which nothing waits any more."""
@@ -105,7 +117,10 @@ class Waiting:
         if before is None:
             return
         self._past.setdefault(shape, []).append((before[0], now, _code(before[1])))
-        unit.update(t.shape_reason, {"shape_id": shape, "t0": before[0]}, null=("t1",), t1=now)
+        looks = self._looks.pop(shape, 1)
+        unit.update(
+            t.shape_reason, {"shape_id": shape, "t0": before[0]}, null=("t1",), t1=now, looks=looks
+        )
 
 
 def _code(body: str) -> str:

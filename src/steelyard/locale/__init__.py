@@ -6,6 +6,7 @@ Everywhere else there are codes and parameters. `text` makes the sentence of any
 
 from steelyard.locale.catalogue import LANGUAGES, codes, has, word
 from steelyard.locale.language import choose, negotiate
+from steelyard.locale.remedies import factor_text, remedy_text
 from steelyard.locale.sentences import (
     error_text,
     pointer_text,
@@ -21,11 +22,13 @@ __all__ = [
     "choose",
     "codes",
     "error_text",
+    "factor_text",
     "has",
     "negotiate",
     "pointer_text",
     "problem_title",
     "reason_text",
+    "remedy_text",
     "text",
     "verdict_cause",
     "verdict_text",

@@ -67,10 +67,15 @@ def reason_text(reason: Any, lang: str) -> str:
 
 
 def _holders(holders: list[Any], params: Params, lang: str) -> str:
+    return text("reason.holders", {"holders": holders_list(holders, params, lang)}, lang)
+
+
+def holders_list(holders: Sequence[Any], params: Params, lang: str) -> str:
+    """The first few holders of a reason or a remedy, and how many more there are."""
     shown = [_holder(holder, params, lang) for holder in holders[:_MAX_HOLDERS]]
     if len(holders) > _MAX_HOLDERS:
         shown.append(text("reason.holders-more", {"count": len(holders) - _MAX_HOLDERS}, lang))
-    return text("reason.holders", {"holders": text("reason.comma", None, lang).join(shown)}, lang)
+    return text("reason.comma", None, lang).join(shown)
 
 
 def _holder(holder: Any, params: Params, lang: str) -> str:

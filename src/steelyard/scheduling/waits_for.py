@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from steelyard.model.ids import render
+from steelyard.model.policy import Policy
 from steelyard.model.reasons import Holder
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.placement import ShapePlan, allocations_of
@@ -24,6 +25,7 @@ class Tries(Protocol):
     """What of `smallest.Trial` is used here."""
 
     world: World
+    policy: Policy
     now: int
 
     @property
@@ -40,38 +42,42 @@ def holders_to_wait_for(trial: Tries) -> Iterable[Remedy]:
     """The one whose end starts it, of several the one that ends first; else the fewest that end one after the
     other until it starts."""
     turn = trial.turn
-    if turn is None or turn.context.is_barred(turn.shape):
+    context = turn.context if turn is not None else Context(trial.world.waiting(), trial.policy, trial.now)
+    shape = trial.world.shape
+    if context.is_barred(shape):
         return
-    plan = turn.context.plan(turn.shape)
+    plan = context.plan(shape)
     ordered = sorted(
-        (run for run in trial.world.snapshot.running.values() if _concerns(plan, run)),
+        (run for run in trial.world.snapshot.running.values() if turn is None or _concerns(plan, run)),
         key=lambda run: _ends(run, trial.now),
     )
     cut = len(ordered) > MAX_CANDIDATES
     candidates = ordered[:MAX_CANDIDATES]
-    alone = [run for run in candidates if _makes_room(turn.context, plan, [run])]
+    alone = candidates  # behind a head that is not passed: that one may be helped by any of them
+    if turn is not None:
+        alone = [run for run in candidates if _makes_room(context, plan, [run])]
     for run in alone[:MAX_SINGLES]:
-        remedy = _remedy(turn.context, plan, [run], cut)
+        remedy = _remedy(plan, [run], cut)
         if trial.starts_with(remedy):
             yield remedy
             return
-    yield from _several(trial, turn.context, plan, candidates, cut or len(alone) > MAX_SINGLES)
+    yield from _several(trial, plan, candidates, cut or len(alone) > MAX_SINGLES)
 
 
 def _several(
-    trial: Tries, context: Context, plan: ShapePlan, candidates: list[RunningView], cut: bool
+    trial: Tries, plan: ShapePlan, candidates: list[RunningView], cut: bool
 ) -> Iterable[Remedy]:
     """The shortest run of those that end first that starts it; by halving."""
     low, high = 1, len(candidates)
-    if high < 2 or not trial.starts_with(_remedy(context, plan, candidates, cut)):
+    if high < 2 or not trial.starts_with(_remedy(plan, candidates, cut)):
         return
     while high - low > 1:
         middle = (low + high) // 2
-        if trial.starts_with(_remedy(context, plan, candidates[:middle], cut)):
+        if trial.starts_with(_remedy(plan, candidates[:middle], cut)):
             high = middle
         else:
             low = middle
-    yield _remedy(context, plan, candidates[:high], cut)
+    yield _remedy(plan, candidates[:high], cut)
 
 
 def _ends(run: RunningView, now: int) -> tuple[bool, int, int, int, int]:
@@ -104,7 +110,7 @@ def _makes_room(context: Context, plan: ShapePlan, ended: list[RunningView]) -> 
     return found is not None
 
 
-def _remedy(context: Context, plan: ShapePlan, ended: list[RunningView], cut: bool) -> Remedy:
+def _remedy(plan: ShapePlan, ended: list[RunningView], cut: bool) -> Remedy:
     last = ended[-1]
     known = all(run.ends_by is not None or run.stopping for run in ended)
     at = last.ends_by if known and not last.stopping else None

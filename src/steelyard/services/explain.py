@@ -1,4 +1,4 @@
-"""Why a workload waits, asked of `decide` itself on what the next cycle would see."""
+"""Why a workload waits and what would start it, asked of `decide` itself on what the next cycle would see."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from typing import Any, Protocol
 
 import msgspec
 
-from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Scope
 from steelyard.model.policy import Policy
 from steelyard.model.reasons import Reason
-from steelyard.model.workloads import Shape
-from steelyard.scheduling.decide import explain
+from steelyard.scheduling.decide import Explanation, explain
 from steelyard.scheduling.explain import can_ever_fit
+from steelyard.scheduling.remedies import Remedy
+from steelyard.scheduling.smallest import Search, smallest
 from steelyard.scheduling.snapshot import Snapshot
-from steelyard.scheduling.views import PendingItem
+from steelyard.services.ahead import compared, item_of, place_in_queue
+from steelyard.services.past_reasons import past_reasons
+from steelyard.services.policy import routes
 from steelyard.services.reasons import own_reasons, reason_view, scoped_reason
+from steelyard.services.remedies import elsewhere, remedy_view
 from steelyard.services.shapes import read_shape
-from steelyard.store import waiting
+from steelyard.services.views import eviction_views
 from steelyard.store import workloads as repository
 from steelyard.store.database import View
 from steelyard.store.inventory import outages
@@ -42,9 +45,26 @@ def explanation(connection: View, scope: Scope, snapshots: FullSnapshots, row: R
     phase = row["phase"]
     if phase in _WAITING:
         return _waiting(connection, scope, snapshots, row, now)
-    reasons = own_reasons(row, now)
+    reasons = tuple(scoped_reason(reason, scope) for reason in own_reasons(row, now))
     decision = "waits" if phase == Phase.HELD else "finished" if phase == Phase.FINISHED else "running"
-    return {**_answer(decision, reasons, None, [], None, False, None), "verdict": _verdict(row)}
+    answer = _answer(decision, reasons, None, [], None, False, None)
+    return {**answer, "verdict": _verdict(row), **_past(connection, scope, row, now)}
+
+
+def _past(connection: View, scope: Scope, row: Record, now: int) -> Json:
+    """What it waited for before, and by whom it was stopped."""
+    return {
+        "past": past_reasons(connection, scope, row, now),
+        "evictions": eviction_views(connection, scope, row["id"]),
+    }
+
+
+def comparison(
+    connection: View, snapshots: FullSnapshots, row: Record, other: Record, now: int
+) -> Json:
+    """Why one comes before the other. Both rows come from the repository, within the scope."""
+    snapshot, policy = snapshots.full(connection, now)
+    return compared(connection, snapshot, policy, now, row, other)
 
 
 def _verdict(row: Record) -> Json | None:
@@ -58,25 +78,34 @@ def _verdict(row: Record) -> Json | None:
 def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Record, now: int) -> Json:
     snapshot, policy = snapshots.full(connection, now)
     shape = read_shape(repository.shape_bodies(connection, [row["shape_id"]])[row["shape_id"]])
-    never = can_ever_fit(snapshot, policy, shape)
-    found = explain(snapshot, policy, now, shape, _item(snapshot, shape, row))
-    if found.placement is not None:
-        decision, reasons = "can-start", found.reasons
-    elif never and found.hold is None:
-        decision, reasons = "never-fits", never
-    else:
-        decision, reasons = "waits", found.reasons
-    ahead = waiting.list_ahead(connection, scope, row)
-    count = waiting.count_ahead(connection, row["queue"], row["priority"], row["submitted_at"], row["id"])
+    item = item_of(snapshot, shape, row)
+    found = explain(snapshot, policy, now, shape, item)
+    remedies: tuple[Remedy, ...] = ()
+    if found.placement is None and found.hold is None:
+        search = Search(elsewhere(routes(connection), shape))
+        remedies = smallest(snapshot, policy, now, shape, item, search)
+    decision, reasons = decision_of(found, can_ever_fit(snapshot, policy, shape))
+    place, ahead = place_in_queue(connection, scope, snapshot, policy, now, row, shape)
     looked = snapshot.last_looked.get(shape.key)
     if looked is None:
         stored = repository.open_reasons(connection, [row["shape_id"]]).get(row["shape_id"])
         looked = stored["t0"] if stored else None
     shown = tuple(scoped_reason(_with_outage(connection, reason), scope) for reason in reasons)
-    position = count + 1 if row["phase"] == Phase.QUEUED else None
+    position = place if row["phase"] == Phase.QUEUED else None
     return {
         **_answer(decision, shown, position, ahead, looked, found.approximate, policy.version),
+        "remedies": [remedy_view(remedy, snapshot, policy, scope) for remedy in remedies],
+        **_past(connection, scope, row, now),
     }
+
+
+def decision_of(found: Explanation, never: tuple[Reason, ...]) -> tuple[str, tuple[Reason, ...]]:
+    """can-start, never-fits or waits, with all reasons. `never`: why it could not start whatever ends."""
+    if found.placement is not None:
+        return "can-start", found.reasons
+    if never and found.hold is None:
+        return "never-fits", never
+    return "waits", found.reasons
 
 
 def _with_outage(connection: View, reason: Reason) -> Reason:
@@ -87,26 +116,11 @@ def _with_outage(connection: View, reason: Reason) -> Reason:
     return replace(reason, params={**reason.params, "outage": found[0]}) if found else reason
 
 
-def _item(snapshot: Snapshot, shape: Shape, row: Record) -> PendingItem:
-    """The waiting attempt as the snapshot has it, else as it stands in its row."""
-    for group in snapshot.pending:
-        if group.shape.key == shape.key:
-            for head in group.heads:
-                if head.attempt_id == row["attempt_id"]:
-                    return head
-    hold = snapshot.holds.get(row["attempt_id"])
-    if hold is not None:
-        return hold.item
-    return PendingItem(
-        row["id"], row["attempt_id"], row["submitted_at"], row["eligible"] or 0, row["not_before"] or 0
-    )
-
-
 def _answer(
     decision: str,
     reasons: tuple[Reason, ...],
     position: int | None,
-    ahead: list[Record],
+    ahead: list[Json],
     looked: int | None,
     approximate: bool,
     policy_version: int | None,
@@ -115,18 +129,11 @@ def _answer(
         "decision": decision,
         "reasons": [reason_view(reason) for reason in reasons],
         "position": position,
-        "ahead": [
-            {
-                "id": None if entry["id"] is None else render("workload", entry["id"]),
-                "name": entry["name"],
-                "project": entry["project"],
-                "priority": entry["priority"],
-            }
-            for entry in ahead
-        ],
+        "ahead": ahead,
         "last_evaluated_at": looked,
         "wakes_on": sorted({event for reason in reasons for event in reason.wakes_on}),
         "approximate": approximate,
         "policy_version": policy_version,
         "verdict": None,
+        "remedies": [],
     }

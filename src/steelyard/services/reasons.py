@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from steelyard.model.ids import PREFIXES
 from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Scope
 from steelyard.model.reasons import Holder, Reason, ReasonCode
@@ -15,6 +17,7 @@ from steelyard.scheduling.barriers import WAKE_RELEASED, WAKE_SCALED, WAKE_TIME
 from steelyard.store.scoped import Record
 
 WAKE_OWNER = "released-by-owner"
+_WORKLOAD_ID = re.compile(rf"(?<![a-z]){PREFIXES['workload']}_")
 _decode = msgspec.json.Decoder(tuple[Reason, ...]).decode
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -36,26 +39,53 @@ def reason_view(reason: Reason) -> dict[str, Any]:
 
 
 def scoped_reason(reason: Reason, scope: Scope) -> Reason:
-    """The reason with holders of other projects made nameless; their amounts stay."""
+    """The reason as far as the reader may see: what work of other projects has is one nameless sum, and
+    parameters that would name any of it are left out."""
     if scope.projects is None:
         return reason
-    holders = tuple(_scoped_holder(holder, scope) for holder in reason.holders)
-    params = reason.params
+    holders = scoped_holders(reason.holders, scope)
+    params = {key: value for key, value in reason.params.items() if not _names_others(key, value, scope)}
     if reason.code == ReasonCode.POOL_NOT_ADMITTING and params.get("label") in ("project", "team"):
-        params = {**params, "wanted": None}  # whom else a pool lets in is not theirs to know
-    if "victims" in params and any(holder.kind == "workload" and not holder.id for holder in holders):
-        params = {**params, "victims": ""}
+        params["wanted"] = None  # whom else a pool lets in is not theirs to know
+    if "victims" in params and (not params["victims"] or any(not holder.id for holder in holders)):
+        params.update(victims="", victim_count=None)
     return replace(reason, holders=holders, params=params)
 
 
-def _scoped_holder(holder: Holder, scope: Scope) -> Holder:
+def scoped_holders(holders: tuple[Holder, ...], scope: Scope) -> tuple[Holder, ...]:
+    """The holders with those of other projects as one without a name, where the first of them stood; the sum
+    stays. Not even how many there are is told."""
+    if scope.projects is None:
+        return holders
+    shown: list[Holder] = []
+    hidden: int | None = None  # the place of the nameless one
+    for holder in holders:
+        if _is_open(holder, scope):
+            shown.append(holder)
+        elif hidden is None:
+            hidden = len(shown)
+            shown.append(Holder("workload", "", holder.amount))
+        else:
+            shown[hidden] = replace(shown[hidden], amount=shown[hidden].amount + holder.amount)
+    return tuple(shown)
+
+
+def _is_open(holder: Holder, scope: Scope) -> bool:
+    """Whether the reader may see who it is. The tail of many (`others`) is of nobody in particular."""
     if holder.kind == "project":
-        return (
-            holder if scope.allows(holder.id.removeprefix("project/")) else replace(holder, id="", name=None)
-        )
-    if holder.kind != "workload" or scope.allows(holder.project):
-        return holder
-    return Holder(holder.kind, "", holder.amount)
+        return scope.allows(holder.id.removeprefix("project/"))
+    if holder.kind == "others":
+        return False
+    return holder.kind != "workload" or scope.allows(holder.project)
+
+
+def _names_others(key: str, value: str | int | None, scope: Scope) -> bool:
+    """Whether a parameter names work, people or projects. Victims are looked at with their holders."""
+    if key == "victims" or not isinstance(value, str):
+        return False
+    if key == "project":
+        return not scope.allows(value)
+    return key == "user" or _WORKLOAD_ID.search(value) is not None
 
 
 def own_reasons(row: Record, now: int, hold: Record | None = None) -> tuple[Reason, ...]:
@@ -89,7 +119,7 @@ def waiting_reasons(
     row: Record, shape_row: Record | None, scope: Scope, now: int, hold: Record | None = None
 ) -> tuple[Reason, ...]:
     """All reasons of a workload that waits, its own first; of one that does not wait: none."""
-    own = own_reasons(row, now, hold)
+    own = tuple(scoped_reason(reason, scope) for reason in own_reasons(row, now, hold))
     if row["phase"] != Phase.QUEUED:
         return own
     if shape_row is None:

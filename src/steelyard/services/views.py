@@ -136,7 +136,7 @@ def workload_view(connection: View, scope: Scope, row: Record, history: OrgHisto
         "reasons": [reason_view(reason) for reason in reasons],
         "verdict": verdicts[-1] if verdicts and row["outcome"] not in (None, "succeeded") else None,
         "attempts": shown,
-        "evictions": _evictions(connection, scope, row["id"]),
+        "evictions": eviction_views(connection, scope, row["id"]),
         "spec": spec,
         "submitter": names.get(row["submitter"], row["submitter"]),
         "cancel_reason": row["cancel_reason"],
@@ -293,7 +293,8 @@ def next_holders(connection: View, scope: Scope, attempt: Record, allocations: l
     return shown
 
 
-def _evictions(connection: View, scope: Scope, workload_id: int) -> list[Json]:
+def eviction_views(connection: View, scope: Scope, workload_id: int) -> list[Json]:
+    """By whom a workload was stopped, and what it cost, in order of time. Names within the scope alone."""
     rows = repository.evictions_of(connection, workload_id)
     seen: Mapping[int, Record] = repository.names_of(connection, scope, {row["preemptor_id"] for row in rows})
     shown = []

@@ -27,7 +27,7 @@ from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Principal, Verb
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services.admission import MAX_DOCUMENT, NOUN, Turned, in_sight, plan_submit
-from steelyard.services.explain import explanation
+from steelyard.services.explain import comparison, explanation
 from steelyard.services.ground import Grounds, SubmitSnapshots
 from steelyard.services.groups import release_held, stop_unit
 from steelyard.services.organisation import load_history
@@ -172,6 +172,13 @@ def explain_workload(desk: Desk, principal: Principal, workload_id: int) -> Json
         row = find(view, principal, workload_id)
         seen = scope(principal, Verb.VIEW, NOUN)
         return explanation(view, seen, desk.snapshots, row, desk.store.now())
+
+
+def compare_workloads(desk: Desk, principal: Principal, workload_id: int, other_id: int) -> Json:
+    """Why one waiting workload comes before another, by named factors."""
+    with desk.store.read() as view:
+        row, other = find(view, principal, workload_id), find(view, principal, other_id)
+        return comparison(view, desk.snapshots, row, other, desk.store.now())
 
 
 # --- change ----------------------------------------------------------------------------------------

@@ -88,6 +88,12 @@ TABLE: list[Row] = [
         )
     ],
     (
+        "GET /v1/workloads/{workload_id}/ahead/{other_id}",
+        f"/v1/workloads/{NO_WORKLOAD}/ahead/{NO_WORKLOAD}",
+        None,
+        [404] * 6,
+    ),
+    (
         "POST /v1/workloads/{workload_id}/scale",
         f"/v1/workloads/{NO_WORKLOAD}/scale",
         {"replicas": 2},

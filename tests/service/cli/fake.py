@@ -27,6 +27,28 @@ REASON: dict[str, Any] = {
     "wakes_on": ["workload-released"], "approximate": False, "params": {}, "text": "server's own sentence",
 }  # fmt: skip
 PRIORITY_REASON = {**REASON, "code": "priority", "owner": None, "holders": [], "wakes_on": []}
+FACTOR = {"code": "factor.band", "name": "band", "a": 900, "b": 100, "first": -1, "nodes": None}
+_REMEDY: dict[str, Any] = {
+    "role": None, "resource": "gpu", "before": None, "after": None, "flavor": None, "queue": None,
+    "priority_class": None, "raises": [], "holders": [], "at": None, "approximate": False,
+}
+REMEDIES = [
+    {"code": f"remedy.{change['kind']}", **_REMEDY, **change}
+    for change in (
+        {"kind": "other-flavor", "flavor": "b200"},
+        {"kind": "other-queue", "queue": "night", "priority_class": "low"},
+        {"kind": "shorter-time-limit", "before": 7_200_000_000, "after": 3_600_000_000},
+        {"kind": "fewer-members", "role": "main", "before": 4, "after": 3},
+        {"kind": "fewer-devices", "role": "main", "before": 2000, "after": 1000, "approximate": True},
+        {"kind": "wait-for", "at": 1_772_352_000_000_000, "holders": [
+            {"kind": "workload", "id": "wl_9", "amount": 2000, "name": "big", "project": "alpha",
+             "queue": "main", "since": None}]},
+        {"kind": "raise-limit", "raises": [
+            {"tree": "organisation", "owner": "project/alpha", "scope": "project", "resource": "gpu",
+             "flavor": None, "field": "borrowing_limit", "before": 4000, "after": 6000, "by": 2000,
+             "ask": None}]},
+    )
+]  # fmt: skip
 VERDICT: dict[str, Any] = {
     "stage": "application", "code": "exit-code", "group": "business", "responsible": "submitter",
     "action": "look-at-log", "confidence": "high", "text": "server's own",
@@ -274,11 +296,22 @@ def installed() -> Fake:
         "GET /v1/workloads/wl_2": FAILED,
         "POST /v1/workloads": WAITING,
         "GET /v1/workloads/wl_1/explanation": {
-            "decision": "waits", "reasons": [REASON], "position": 3,
-            "ahead": [{"id": "wl_9", "name": "big", "priority": 900},
-                      {"id": None, "name": None, "priority": 800}],
+            "decision": "waits", "reasons": [REASON], "position": 3, "remedies": REMEDIES,
+            "ahead": [{"id": "wl_9", "name": "big", "priority": 900, "by": FACTOR},
+                      {"id": None, "name": None, "priority": 800, "by": {**FACTOR, "a": None}}],
             "last_evaluated_at": T0, "wakes_on": ["workload-released"], "approximate": False,
-            "policy_version": 1,
+            "policy_version": 1, "verdict": None, "evictions": [],
+            "past": [{"reason": "fragmented", "scope": "flavor", "owner": "a100", "resource": "gpu",
+                      "flavor": "a100", "role": "main", "since": T0, "until": T0 + 60_000_000, "looks": 8,
+                      "changes": 2}],
+        },
+        "GET /v1/workloads/wl_1/ahead/wl_2": {
+            "workloads": [{"id": "wl_1", "name": "train-1", "project": "alpha", "queue": "main"},
+                          {"id": "wl_2", "name": "old", "project": "alpha", "queue": "main"}],
+            "first": "wl_2", "policy_version": 1,
+            "factors": [{**FACTOR, "code": "factor.guaranteed", "name": "guaranteed", "a": 0, "b": 0,
+                         "first": 0},
+                        {**FACTOR, "a": 100, "b": 900, "first": 1}],
         },
         "GET /v1/inventory": page(NODE),
         "GET /v1/inventory/summary": SUMMARY,

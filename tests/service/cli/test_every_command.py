@@ -29,6 +29,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "show wl_2": ("exit code 3", "退出码 3"),
     "show train-1": ("train-1", "申请：2 个 GPU、0.5 核 CPU、2 GiB 内存"),
     "explain wl_1": ("Place 3 in its queue", "排第 3 位"),
+    "explain wl_1 --before wl_2": ("old goes before train-1", "old 排在 train-1 之前"),
     "logs wl_1": ("step 1", "step 1"),
     "top": ("[##########xxxxxxxxxx]", "已准入"),
     "cancel wl_1": ("is asked to end", "已请求结束"),

@@ -8,7 +8,7 @@ from typing import Any
 from steelyard.client import steps
 from steelyard.client.asynchronous.requests import AsyncRequests
 from steelyard.client.calls import workloads
-from steelyard.client.views import Json, WorkloadRow, WorkloadView
+from steelyard.client.views import ExplanationView, Json, WorkloadRow, WorkloadView
 
 
 class AsyncWorkloads(AsyncRequests):
@@ -54,9 +54,13 @@ class AsyncWorkloads(AsyncRequests):
         """Refusals, the newest first."""
         return await self._items(workloads.refusals(project), most)
 
-    async def explain(self, workload_id: str) -> Json:
-        """Why it waits, now, asked of the scheduler itself."""
+    async def explain(self, workload_id: str) -> ExplanationView:
+        """Why it waits and what would start it, now, asked of the scheduler itself."""
         return await self._ask(workloads.explain(workload_id))
+
+    async def compare(self, workload_id: str, other_id: str) -> Json:
+        """Which of two waiting workloads comes first, by the factors of the order. Raises ApiError."""
+        return await self._ask(workloads.compare(workload_id, other_id))
 
     async def cancel(self, workload_id: str, *, version: int | None = None) -> WorkloadView:
         """Asks a workload to end; one that waits is withdrawn."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from steelyard.client.call import Call, Pages, get, part, post
 from steelyard.client.transport import Query
-from steelyard.client.views import Json, LogChunk, WorkloadRow, WorkloadView
+from steelyard.client.views import ExplanationView, Json, LogChunk, WorkloadRow, WorkloadView
 
 
 def submit(document: Json, dry_run: bool, key: str | None) -> Call[Json]:
@@ -31,9 +31,14 @@ def workload(workload_id: str) -> Call[WorkloadView]:
     return get(f"/v1/workloads/{part(workload_id)}", of="workload")
 
 
-def explain(workload_id: str) -> Call[Json]:
+def explain(workload_id: str) -> Call[ExplanationView]:
     """Why it waits."""
     return get(f"/v1/workloads/{part(workload_id)}/explanation", of="explanation")
+
+
+def compare(workload_id: str, other_id: str) -> Call[Json]:
+    """Which of two that wait comes first."""
+    return get(f"/v1/workloads/{part(workload_id)}/ahead/{part(other_id)}")
 
 
 def act(workload_id: str, verb: str, version: int | None, body: Any = None) -> Call[WorkloadView]:

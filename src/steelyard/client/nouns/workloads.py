@@ -8,7 +8,7 @@ from typing import Any
 from steelyard.client import steps
 from steelyard.client.calls import workloads
 from steelyard.client.requests import Requests
-from steelyard.client.views import Json, WorkloadRow, WorkloadView
+from steelyard.client.views import ExplanationView, Json, WorkloadRow, WorkloadView
 
 
 class Workloads(Requests):
@@ -54,9 +54,13 @@ class Workloads(Requests):
         """Refusals, the newest first."""
         return self._items(workloads.refusals(project), most)
 
-    def explain(self, workload_id: str) -> Json:
-        """Why it waits, now, asked of the scheduler itself."""
+    def explain(self, workload_id: str) -> ExplanationView:
+        """Why it waits and what would start it, now, asked of the scheduler itself."""
         return self._ask(workloads.explain(workload_id))
+
+    def compare(self, workload_id: str, other_id: str) -> Json:
+        """Which of two waiting workloads comes first, by the factors of the order. Raises ApiError."""
+        return self._ask(workloads.compare(workload_id, other_id))
 
     def cancel(self, workload_id: str, *, version: int | None = None) -> WorkloadView:
         """Asks a workload to end; one that waits is withdrawn."""
