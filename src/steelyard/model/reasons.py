@@ -35,6 +35,7 @@ class ReasonCode(StrEnum):
     WAITING_FOR_QUOTA = "waiting-for-quota"
     WAITING_FOR_CAPACITY = "waiting-for-capacity"
     FRAGMENTED = "fragmented"
+    NO_DOMAIN = "no-domain"  # room is there, but no domain of the required topology level has enough of it
     RESERVED_FOR = "reserved-for"  # it fits, and would delay who has a place on the timeline
     BEHIND_HEAD = "behind-head"  # its queue is strict, and its head waits for the same devices
     DRAINING = "draining"  # it fits, and what becomes free is collected for one that has waited too long
@@ -65,6 +66,7 @@ WAIT_SLICE: dict[str, str] = {
     ReasonCode.POOL_CLOSED: "policy-window",
     ReasonCode.LENDING_UNVERIFIED: "policy-window",
     ReasonCode.FRAGMENTED: "fragmentation",
+    ReasonCode.NO_DOMAIN: "fragmentation",
     ReasonCode.RESERVED_FOR: "priority",
     ReasonCode.BEHIND_HEAD: "priority",
     ReasonCode.DRAINING: "priority",

@@ -197,10 +197,11 @@ class Board:
         """What can still be taken of a flavor on all its nodes together."""
         known = self._free.get(flavor)
         if known is None:
-            known = self._free[flavor] = sum(self._free_on(node_id, flavor) for node_id in self.order(flavor))
+            known = self._free[flavor] = sum(self.free_on(node_id, flavor) for node_id in self.order(flavor))
         return known
 
-    def _free_on(self, node_id: int, flavor: str) -> int:
+    def free_on(self, node_id: int, flavor: str) -> int:
+        """What can still be taken of a flavor on one node."""
         state = self._states.get(node_id)
         if state is not None:
             return flavor_free(state, flavor)

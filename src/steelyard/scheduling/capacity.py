@@ -75,7 +75,39 @@ class Capacity:
                 break
             taken += placed
         self.board.change_members(taken, 1)
+        topology = plan.shape.topology
+        if not reasons and topology is not None and topology.required is not None:
+            return [self._no_domain(plan.lead, flavor, topology.required)]
         return reasons
+
+    def _no_domain(self, lead: RoleNeed, flavor: str, level: str) -> Reason:
+        """What the roomiest domain of a level lacks for the lead role."""
+        by_domain: dict[str, list[int]] = {}
+        for node in self._eligible(lead.need, flavor):
+            value = self.snapshot.nodes[node].labels.get(level)
+            if value is not None:
+                by_domain.setdefault(value, []).append(node)
+        rooms = {
+            name: sum(self.board.free_on(node, flavor) for node in nodes)
+            for name, nodes in by_domain.items()
+        }
+        best = min(rooms, key=lambda name: (-rooms[name], name), default=None)
+        nodes = by_domain.get(best or "", [])
+        free, requested = rooms.get(best or "", 0), lead.need.amount * lead.count
+        views = [self.snapshot.nodes[node] for node in nodes]
+        limit = sum(max(self.board.free_on(v.id, flavor), v.totals.get(flavor, 0)) for v in views)
+        params: dict[str, str | int | None] = {"role": lead.name, "level": level, "domain": best}
+        short_by = requested - free
+        if short_by <= 0:  # scattered over its nodes
+            return Reason(
+                ReasonCode.NO_DOMAIN, "placement", "flavor", flavor, lead.need.primary.value, flavor,
+                limit, limit - free, requested, wakes_on=_FREES, approximate=True, params=params,
+            )
+        owners = self.holders.of_capacity((flavor,), nodes, short_by, flavor)
+        return Reason(
+            ReasonCode.NO_DOMAIN, "placement", "flavor", flavor, lead.need.primary.value, flavor,
+            limit, limit - free, requested, short_by, owners, _FREES, params=params,
+        )
 
     def _place_role(self, role: RoleNeed, names: Iterable[str], cluster: str) -> list[MemberPlan] | None:
         for name in names:

@@ -11,10 +11,11 @@ from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.barriers import barriers
 from steelyard.scheduling.board import Board
 from steelyard.scheduling.decisions import DropCause, DroppedHold, Eviction, Placement, QuotaBasis
+from steelyard.scheduling.gang import GangPlacer
 from steelyard.scheduling.history import Past
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.node_choice import node_choice
-from steelyard.scheduling.placement import Placer, Plan, ShapePlan, answering_clusters, prepare
+from steelyard.scheduling.placement import Plan, ShapePlan, answering_clusters, prepare
 from steelyard.scheduling.reservation import Reservations
 from steelyard.scheduling.rules import Rules
 from steelyard.scheduling.snapshot import Snapshot
@@ -41,7 +42,7 @@ class Context:
         self.board = Board(snapshot.nodes, snapshot.flavors, self.usable)
         self.ledger = Ledger(snapshot.trees, snapshot.usage)
         choice = node_choice(self.board, policy, snapshot.prices)
-        self.placer = Placer(self.board, self.ledger, policy, choice)
+        self.placer = GangPlacer(self.board, self.ledger, policy, choice)
         self.rules = Rules(policy, snapshot.trees.get(QUEUE_TREE))
         self.past = Past(snapshot.history, policy.fairness, snapshot.trees.get(QUEUE_TREE))
         self.turns = Turns(snapshot, policy, now, self.rules, self.ledger, self.past)

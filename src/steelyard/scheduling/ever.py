@@ -7,6 +7,7 @@ same in total are looked at together, so the work grows with kinds of nodes, not
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.resources import ACCELERATORS, DeviceClass
@@ -130,7 +131,30 @@ def never_reasons(bounds: Bounds, plan: ShapePlan, flavor: str | None = None) ->
         each = [_never_holds(bounds, role, name) for name in names]
         if all(each):
             reasons += [reason for reason in each if reason is not None]
+    topology = plan.shape.topology
+    if not reasons and topology is not None and topology.required is not None:
+        narrow = _never_in_one_domain(bounds, plan.lead, flavor, topology.required)
+        reasons += [narrow] if narrow is not None else []
     return reasons
+
+
+def _never_in_one_domain(bounds: Bounds, role: RoleNeed, flavor: str, level: str) -> Reason | None:
+    """Why no domain of a level could hold a role even when it is empty."""
+    members: dict[str, int] = {}
+    for view in bounds.nodes_of(flavor):
+        value = view.labels.get(level)
+        if value is None or not matches(view, role.need):
+            continue
+        total = view.totals.get(flavor)
+        if total is None:
+            return None
+        members[value] = members.get(value, 0) + (total // role.need.amount if role.need.amount else 1 << 30)
+    most = max(members.values(), default=0)
+    if most >= role.count:
+        return None
+    limit, requested = most * role.need.amount, role.count * role.need.amount
+    found = _exceeds(role, flavor, role.need.primary, limit, requested, "domain")
+    return replace(found, params={**found.params, "level": level})
 
 
 def _unplaced(role: RoleNeed, cluster: str | None) -> tuple[Reason, ...]:

@@ -47,6 +47,7 @@ _RANK = {
             ReasonCode.OVER_LIMIT,
             ReasonCode.WAITING_FOR_QUOTA,
             ReasonCode.FRAGMENTED,
+            ReasonCode.NO_DOMAIN,
             ReasonCode.WAITING_FOR_CAPACITY,
             ReasonCode.CLUSTER_UNREACHABLE,
             ReasonCode.EXCEEDS_CAPACITY,

@@ -7,7 +7,7 @@ flavors in the request's order, else by name; the other roles follow within the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -21,6 +21,7 @@ from steelyard.scheduling.ledger import Ask, Ledger
 from steelyard.scheduling.node_choice import NodeChoice
 from steelyard.scheduling.quota import QuotaTree
 from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.topology import Outside
 from steelyard.scheduling.views import Charge, ClusterView, FlavorView
 
 
@@ -30,12 +31,13 @@ class RoleNeed:
 
     index: int  # in the shape's order
     name: str
-    count: int
+    count: int  # of members; the fewest that will do
     need: Need
     flavors: tuple[str, ...]  # usable ones
     silent: tuple[str, ...]  # of clusters that don't answer, or were not observed lately
     barred: tuple[tuple[str, Reason], ...] = ()  # by cluster, why pools with such devices don't take it
     shut: tuple[tuple[str, Reason], ...] = ()  # pools that would take it and let nothing new in now
+    most: int = 0  # members it would take, if there is room for more than `count`
 
 
 @dataclass(slots=True)
@@ -139,17 +141,32 @@ def prepare(
         allowed = in_order(groups, need, allowed)
         fit = tuple(flavor for flavor in allowed if flavor in usable)
         silent = tuple(flavor for flavor in allowed if flavor not in usable)
-        roles.append(RoleNeed(index, name, count, need, fit, silent, barred, shut))
+        fewest = shape.least[index] if shape.least else count
+        roles.append(RoleNeed(index, name, fewest, need, fit, silent, barred, shut, count))
     roles.sort(key=lambda role: not role.need.is_accelerated)
     nodes = tuple(_own_nodes(snapshot.trees, shape))
-    amounts = {cls: amount for cls, amount in sorted(shape.totals().items()) if amount}
+    return counted(shape, tuple(roles), nodes, snapshot.trees)
+
+
+def counted(
+    shape: Shape,
+    roles: tuple[RoleNeed, ...],
+    nodes: tuple[tuple[str, str], ...],
+    trees: Mapping[str, QuotaTree],
+) -> ShapePlan:
+    """A plan for these roles with their counts: what all of it asks for together."""
+    totals: dict[DeviceClass, int] = {}
+    for role in roles:
+        for cls, amount in role.need.amounts:
+            totals[cls] = totals.get(cls, 0) + amount * role.count
+    amounts = {cls: amount for cls, amount in sorted(totals.items()) if amount}
     asks = tuple(
         Ask(tree, node, cls.value, amount)
         for tree, node in nodes
         for cls, amount in amounts.items()
-        if snapshot.trees[tree].governs(cls.value)
+        if trees[tree].governs(cls.value)
     )
-    return ShapePlan(shape, tuple(roles), nodes, amounts, asks)
+    return ShapePlan(shape, roles, nodes, amounts, asks)
 
 
 def _own_nodes(trees: Mapping[str, QuotaTree], shape: Shape) -> Iterable[tuple[str, str]]:
@@ -241,6 +258,10 @@ class Placer:
                 return None
         return tuple(member for index in sorted(taken) for member in taken[index])
 
+    def nodes_of(self, flavor: str, avoid: Collection[int]) -> Sequence[int]:
+        """The nodes that are looked at for a flavor, in order; those to be avoided may be among them."""
+        return avoid.nodes(flavor) if isinstance(avoid, Outside) else self.board.order(flavor)
+
     def within(self, role: RoleNeed, cluster: str) -> list[str]:
         """The role's flavors in one cluster, in order."""
         return [name for name in role.flavors if self.board.flavors[name].cluster == cluster]
@@ -260,7 +281,7 @@ class Placer:
             return None
         if self.choice is not None:
             return self._by_score(role, flavor, cluster, avoid)
-        order = board.order(flavor)
+        order = self.nodes_of(flavor, avoid)
         key = (need, flavor)
         start = 0 if moved is None else moved.get(key, self._cursors.get(key, 0))
         members: list[MemberPlan] = []

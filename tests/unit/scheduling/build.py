@@ -238,8 +238,18 @@ def _check_places(before: Snapshot, decisions: Decisions) -> None:
     shapes |= {hold.shape.key: hold.shape for hold in before.holds.values()}
     for placement in decisions.placements:
         wanted = shapes[placement.shape_key]
-        expected = [(name, index) for name, count, _ in wanted.roles for index in range(count)]
+        counts = {name: sum(m.role == name for m in placement.members) for name, _, _ in wanted.roles}
+        expected = [(name, index) for name in counts for index in range(counts[name])]
         assert [(m.role, m.index) for m in placement.members] == expected
+        for (name, count, _), least in zip(
+            wanted.roles, wanted.least or [count for _, count, _ in wanted.roles], strict=True
+        ):
+            assert least <= counts[name] <= count
+        level = wanted.topology.required if wanted.topology else None
+        if level is not None:
+            values = {before.nodes[m.node_id].labels.get(level) for m in placement.members}
+            assert len(values) == 1
+            assert None not in values
         requests = {name: each for name, _, each in wanted.roles}
         assert len({member.cluster for member in placement.members}) == 1
         for member in placement.members:
