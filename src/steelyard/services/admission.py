@@ -6,7 +6,7 @@ written here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unicodedata import normalize
 
@@ -99,6 +99,18 @@ def admit(
     grounds: Grounds, ground: Ground, principal: Principal, spec: WorkloadSpec, now: int, digest: str
 ) -> Admitted:
     """What comes of a sound request. Raises the error that turns it away."""
+    asked = unjudged(ground, principal, spec, now, digest)
+    reasons, seen = grounds.judge(ground, asked.shape), None
+    if not reasons and spec.replicas is not None and spec.replicas.guaranteed:
+        reasons, seen = grounds.judge_guarantee(now, asked.shape, spec.replicas.guaranteed)
+    if reasons:
+        raise RefusedError("refused", reasons)
+    return replace(asked, guarantee_version=seen)
+
+
+def unjudged(ground: Ground, principal: Principal, spec: WorkloadSpec, now: int, digest: str) -> Admitted:
+    """A sound request with its place, route and shape, before capacity and limits are looked at. Raises the
+    error that turns it away."""
     place = ground.history.place(spec.namespace, now)
     if place is None:
         raise RefusedError("refused", (no_namespace(spec.namespace),))
@@ -106,17 +118,21 @@ def admit(
     unknown = unknown_labels(ground.vocabulary, spec, principal)
     if unknown:
         raise RefusedError("refused", unknown)
-    queue, priority_class, priority = route(
+    queue, priority_class, priority, preemptible = route(
         ground.routes, place.project, spec.kind, place.environment, spec.queue, spec.priority_class
     )
-    shape = make_shape(spec, place, queue, priority)
-    reasons, seen = grounds.judge(ground, shape), None
-    if not reasons and spec.replicas is not None and spec.replicas.guaranteed:
-        reasons, seen = grounds.judge_guarantee(now, shape, spec.replicas.guaranteed)
-    if reasons:
-        raise RefusedError("refused", reasons)
-    version = ground.policy.version
-    return Admitted(spec, place, queue, priority_class, priority, shape, digest, version, seen)
+    if preemptible is not None:
+        spec = replace(spec, preemptible=preemptible)
+    shape = make_shape(spec, place, queue, priority, priority_class, principal.name)
+    return Admitted(spec, place, queue, priority_class, priority, shape, digest, ground.policy.version)
+
+
+def asked_of(ground: Ground, principal: Principal, spec: WorkloadSpec, now: int, digest: str) -> Admitted:
+    """As `unjudged`; what it raises is what the sender may be told."""
+    try:
+        return unjudged(ground, principal, spec, now, digest)
+    except _Denied as denied:
+        raise denied.told from None
 
 
 def in_sight(error: SteelyardError, principal: Principal) -> SteelyardError:

@@ -20,12 +20,12 @@ from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.services import guarantees
 from steelyard.services.declared_step import DECLARED_VERSION, Applied, DeclaredStep
 from steelyard.services.documents import Document, stored_document
-from steelyard.services.kinds import APPLY_ORDER, Kind, QuotaSpec
+from steelyard.services.kinds import APPLY_ORDER, Kind, QueueSpec, QuotaSpec
 from steelyard.services.known_names import check_names
 from steelyard.services.labels import check_documents
 from steelyard.services.pool_document import in_sight, with_known_purpose
 from steelyard.services.references import check, check_administrator_left, check_not_used
-from steelyard.services.warnings import quota_warnings
+from steelyard.services.warnings import queue_warnings, quota_warnings
 from steelyard.services.written import check_reason
 from steelyard.store import declared as rows
 from steelyard.store.accounts import account_names
@@ -106,6 +106,8 @@ def plan_apply(
         result = step.change(before.get(document.key), document)
         if isinstance(document.spec, QuotaSpec):
             result = replace(result, warnings=tuple(quota_warnings(after, document.spec, usage)))
+        elif isinstance(document.spec, QueueSpec):
+            result = replace(result, warnings=tuple(queue_warnings(after, document.name)))
         results.append(result)
     return results
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from steelyard.model.errors import RefusedError
 from steelyard.model.organisation import Scope
@@ -45,6 +45,15 @@ class Routes:
             and route.kind in (None, kind)
             and route.environment in (None, environment)
         )
+
+
+class Routed(NamedTuple):
+    """Where a workload goes and under which rules. `preemptible` None: as the workload itself says."""
+
+    queue: str
+    priority_class: str
+    priority: int
+    preemptible: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +174,8 @@ def route(
     environment: str | None,
     asked_queue: str | None = None,
     asked_class: str | None = None,
-) -> tuple[str, str, int]:
-    """(queue, priority class, priority) of a workload.
+) -> Routed:
+    """Where a workload goes.
 
     The first route that matches decides. A queue may be asked for when some matching route leads to it. A
     priority class may be asked for when a matching route to the queue names it, or when it is not above
@@ -182,7 +191,8 @@ def route(
         raise _refused(ReasonCode.NO_QUEUE, queue, "queue", queue=queue)
     first = matching[0]
     same_queue = {found.priority_class for found in matching if found.queue == first.queue}
-    return first.queue, *_priority(routing, first, same_queue, project, asked_class)
+    named, value = _priority(routing, first, same_queue, project, asked_class)
+    return Routed(first.queue, named, value, first.preemptible)
 
 
 def _priority(

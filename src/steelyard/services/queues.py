@@ -8,10 +8,11 @@ from typing import Any
 
 from steelyard.identity.authorise import authorise, scope
 from steelyard.model.organisation import Principal, Scope, Verb
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, UNBOUNDED
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, UNBOUNDED, Policy
 from steelyard.scheduling.quota import QuotaTree, Usage, available, potential, shown
+from steelyard.scheduling.rules import rules_of
 from steelyard.services.kinds import FLAVOR_PREFIX, Kind
-from steelyard.services.policy import quota_trees
+from steelyard.services.policy import load_policy, quota_trees
 from steelyard.store.declared import current
 from steelyard.store.declared_scope import visible_keys
 from steelyard.store.live import usage_counters
@@ -39,7 +40,7 @@ def quota_page(store: Store, principal: Principal) -> list[Json]:
 def _page(store: Store, principal: Principal, name: str) -> list[Json]:
     seen = scope(principal, Verb.VIEW, "queue")
     with store.read() as view:
-        tree = quota_trees(view)[name]
+        tree, policy = quota_trees(view)[name], load_policy(view)
         usage = usage_counters(view).get(name, {})
         specs = {row.key: row.spec for row in current(view, Scope.system())}
         live = count_live(view, seen)
@@ -51,7 +52,22 @@ def _page(store: Store, principal: Principal, name: str) -> list[Json]:
         for node in nodes:
             phases = counts.setdefault(node, {})
             phases[phase] = phases.get(phase, 0) + number
-    return [node for node in tree_views(tree, usage, counts, classes) if _key(node) in keys]
+    shown_nodes = [node for node in tree_views(tree, usage, counts, classes) if _key(node) in keys]
+    return [{**node, **_rules(policy, tree, node)} for node in shown_nodes]
+
+
+def _rules(policy: Policy, tree: QuotaTree, node: Json) -> Json:
+    """What a queue or cohort goes by, its own or inherited; of the organisation, the weight."""
+    if node["kind"] in _ORGANISATION:
+        return {"weight": policy.weights.get(node["node"], 1000)}
+    rules = rules_of(policy, tree, node["node"])
+    return {
+        "owner": rules.owner, "weight": rules.weight, "strategy": rules.strategy.value,
+        "flavors": [
+            {"classes": list(group.classes), "flavors": list(group.flavors)} for group in rules.groups
+        ],
+        "policy_version": policy.version,
+    }  # fmt: skip
 
 
 def _key(node: Json) -> tuple[str, str]:

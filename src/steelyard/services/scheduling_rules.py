@@ -85,11 +85,11 @@ def _queues(
     """The rules of those that declare any."""
     for name, spec in nodes.items():
         if spec.rules != NOTHING_DECLARED:
-            above = [nodes[node].rules for node in _path(nodes, name)]
+            above = [nodes[node].rules for node in path_of(nodes, name)]
             yield name, _queue_rules([*above, defaults])
 
 
-def _path(nodes: Mapping[str, QueueSpec | CohortSpec], name: str) -> Iterator[str]:
+def path_of(nodes: Mapping[str, QueueSpec | CohortSpec], name: str) -> Iterator[str]:
     """The node and those above it, up to a root."""
     seen: set[str] = set()
     current: str | None = name

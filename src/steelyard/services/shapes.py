@@ -6,8 +6,8 @@ servers that meet a shape at the same time write the same row, and no lookup sta
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
-from typing import Any
 
 import msgspec
 
@@ -24,16 +24,21 @@ def org_path(place: OrgPlace) -> tuple[str, ...]:
     return path if place.team is None else (*path, f"team/{place.team}")
 
 
-def make_shape(spec: WorkloadSpec, place: OrgPlace, queue: str, priority: int) -> Shape:
-    """The shape of a workload in its place, its queue and with its priority."""
-    path = org_path(place)
-    roles = tuple((role.name, role.count, role.request) for role in spec.roles)
-    kind, environment = spec.kind.value, place.environment
-    content: tuple[Any, ...] = (
-        queue, place.project, path, priority, roles, spec.preemptible, kind, environment
+def make_shape(
+    spec: WorkloadSpec,
+    place: OrgPlace,
+    queue: str,
+    priority: int,
+    priority_class: str | None = None,
+    user: str | None = None,
+) -> Shape:
+    """The shape of a workload of a user in its place, its queue and with its priority."""
+    shape = Shape(
+        "", queue, place.project, org_path(place), priority,
+        tuple((role.name, role.count, role.request) for role in spec.roles),
+        spec.preemptible, spec.kind.value, place.environment, priority_class, user, spec.time_limit,
     )  # fmt: skip
-    key = sha256(_encode(content)).hexdigest()
-    return Shape(key, queue, place.project, path, priority, roles, spec.preemptible, kind, environment)
+    return replace(shape, key=sha256(_encode(shape)).hexdigest())
 
 
 def shape_id(key: str) -> int:

@@ -1,4 +1,4 @@
-"""What an accepted change of quotas is worth saying: children above their parent, limits below use."""
+"""What an accepted change is worth saying: children above their parent, limits below use, nobody to ask."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from steelyard.model.errors import Param
 from steelyard.model.policy import ORG_TREE
-from steelyard.services.kinds import Kind, NamespaceSpec, ProjectSpec, QuotaSpec
+from steelyard.services.kinds import CohortSpec, Kind, NamespaceSpec, ProjectSpec, QueueSpec, QuotaSpec
 from steelyard.services.references import World
+from steelyard.services.scheduling_rules import path_of
+from steelyard.services.scheduling_spec import SCHEDULING_NAME, SchedulingPolicySpec
 
 Usage = Mapping[tuple[str, str, str], int]  # (tree, node, subject) → quantity
 
@@ -24,6 +26,16 @@ class Warned:
 def quota_warnings(world: World, quota: QuotaSpec, usage: Usage) -> list[Warned]:
     """Warnings about the limits of one quota as they stand in the world."""
     return [*_below_use(quota, usage), *_overcommitted(world, quota)]
+
+
+def queue_warnings(world: World, name: str) -> list[Warned]:
+    """A queue of which nobody was named to settle what is in dispute."""
+    nodes = {d.name: d.spec for d in world.values() if isinstance(d.spec, QueueSpec | CohortSpec)}
+    policy = world.get((Kind.SCHEDULING_POLICY.value, SCHEDULING_NAME))
+    owners = [nodes[node].rules.owner for node in path_of(nodes, name)]
+    if policy is not None and isinstance(policy.spec, SchedulingPolicySpec):
+        owners.append(policy.spec.defaults.owner)
+    return [] if any(owners) else [Warned("queue-without-owner", {"queue": name})]
 
 
 def _below_use(quota: QuotaSpec, usage: Usage) -> Iterator[Warned]:

@@ -67,7 +67,7 @@ def test_a_shape_is_read_back_as_it_was_written(desk: Desk) -> None:
 
 def test_equal_requests_share_a_shape_and_a_row_of_it(desk: Desk) -> None:
     submit(desk, ANN, workload("a"))
-    submit(desk, ANN, workload("b", timeLimit="1h"))
+    submit(desk, ANN, workload("b", grace="5s"))
     submit(desk, ANN, workload("c", requests={"cpu": 2, "memory": 256, "gpu": 1}))
     with desk.store.read() as view:
         assert len(view.execute(select(t.shape.c.key)).all()) == 2
