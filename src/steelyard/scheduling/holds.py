@@ -19,22 +19,20 @@ def settle_holds(context: Context) -> list[DroppedHold]:
     that makes sense. Free places are not enough: a victim is charged until its release is proven, also
     where the preemptor goes elsewhere."""
     dropped, kept = [], []
-    charged = _without_holds(context)
-    for hold in sorted(
-        context.snapshot.holds.values(), key=lambda hold: (-hold.shape.priority, hold.since, hold.attempt_id)
-    ):
+    charged, everything = _without_holds(context), Ledger(context.snapshot.trees, context.snapshot.usage)
+    for waits, hold in _in_turn(context):
         cause = _drop_cause(context, hold)
         if (
             cause is None
             and not hold.item.standby
             and _is_answering(context, hold)
             and _is_within_quota(charged, hold)
+            and (not waits or _is_harmless(everything, hold))
             and context.board.take_if_free(hold.members)
         ):
             charged.add(hold.charges)
             context.commit_hold(hold)
             continue
-        waits = hold.item.standby or any(victim in context.snapshot.running for victim in hold.victims)
         if cause is None and not waits:
             cause = DropCause.REVISED if _is_answering(context, hold) else None
         if cause is None:
@@ -47,6 +45,27 @@ def settle_holds(context: Context) -> list[DroppedHold]:
         context.board.change_members(hold.members, -1)
         context.holds[hold.attempt_id] = hold
     return dropped
+
+
+def _in_turn(context: Context) -> list[tuple[bool, HoldView]]:
+    """(whether it still waits for somebody's end, hold): first those for which everybody has ended."""
+    running = context.snapshot.running
+    found = [
+        (hold.item.standby or any(victim in running for victim in hold.victims), hold)
+        for hold in context.snapshot.holds.values()
+    ]
+    found.sort(key=lambda each: (each[0], -each[1].shape.priority, each[1].since, each[1].attempt_id))
+    return found
+
+
+def _is_harmless(everything: Ledger, hold: HoldView) -> bool:
+    """Whether a hold whose victims have not all ended may start on free places: only where no limit is passed
+    with all holds and all victims charged, else it takes what was given up for another."""
+    return all(
+        everything.available(charge.tree, charge.node, charge.subject) >= 0
+        for charge in hold.charges
+        if charge.tree in everything.trees and charge.node in everything.trees[charge.tree].nodes
+    )
 
 
 def _without_holds(context: Context) -> Ledger:

@@ -15,8 +15,8 @@ from typing import TypeAlias
 from steelyard.model.resources import DeviceClass
 from steelyard.scheduling.context import EXPLAIN_EVERY, Context
 from steelyard.scheduling.decisions import Eviction
-from steelyard.scheduling.placement import Plan, ShapePlan, allocations_of
-from steelyard.scheduling.reclaim import Loss, Reach
+from steelyard.scheduling.placement import ShapePlan, allocations_of
+from steelyard.scheduling.reclaim import Loss, Reach, Verdict
 from steelyard.scheduling.victims import Choice, Pool, Pools, Simulation, choose
 from steelyard.scheduling.views import HoldView, PendingItem, RunningView
 
@@ -52,18 +52,29 @@ def propose(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) 
 
 def _proposal(context: Context, reach: Reach, pool: Pool, choice: Choice) -> Proposal:
     plan, item, found = reach.plan, reach.item, choice.found
-    stopped = [loss.view for loss in choice.losses if not loss.is_hold]
-    waits_for = (*stopped, *_touching(pool.stopping, found, bool(choice.losses)))
+    stopped = [loss.view for loss, _ in choice.losses if not loss.is_hold]
+    waits_for = (*stopped, *_awaited(context, plan, pool, choice))
     hold = HoldView(
         item.attempt_id, item.workload_id, plan.shape, item, found.members, found.charges,
         tuple(sorted({victim.attempt_id for victim in waits_for})), context.now,
     )
+    evictions = [_eviction(reach, loss, verdict) for loss, verdict in choice.losses if not loss.is_hold]
+    return hold, evictions, [context.holds[loss.view.attempt_id] for loss, _ in choice.losses if loss.is_hold]
+
+
+def _awaited(context: Context, plan: ShapePlan, pool: Pool, choice: Choice) -> Sequence[RunningView]:
+    """Of those that stop anyway, whom the hold waits for: those on its nodes where that is enough, else all,
+    for the quota that they have is needed, too."""
+    nodes = {member.node_id for member in choice.found.members}
+    near = [view for view in pool.stopping if any(member.node_id in nodes for member in view.members)]
+    if not near and not choice.losses:
+        return pool.stopping
     simulation = Simulation(context, plan)
-    simulation.off(pool.stopping)
-    simulation.take(choice.losses)
-    evictions = [_eviction(reach, loss, found) for loss in choice.losses if not loss.is_hold]
+    simulation.off(near)
+    simulation.take(loss for loss, _ in choice.losses)
+    is_enough = simulation.fits(choice.found.charges)
     simulation.restore()
-    return hold, evictions, [context.holds[loss.view.attempt_id] for loss in choice.losses if loss.is_hold]
+    return near if is_enough else pool.stopping
 
 
 def _is_due(context: Context, plan: ShapePlan) -> bool:
@@ -83,12 +94,11 @@ def _has_waited(context: Context, plan: ShapePlan, item: PendingItem) -> bool:
     return False
 
 
-def _eviction(reach: Reach, loss: Loss, found: Plan) -> Eviction:
+def _eviction(reach: Reach, loss: Loss, verdict: Verdict) -> Eviction:
     item, shape, victim = reach.item, reach.plan.shape, loss.view
     return Eviction(
         victim.workload_id, victim.attempt_id, victim.queue, victim.priority,
-        item.workload_id, item.attempt_id, shape.priority, loss.rule, shape.queue,
-        reach.shares(loss, found.charges),
+        item.workload_id, item.attempt_id, shape.priority, verdict.rule, shape.queue, verdict.shares,
     )
 
 
@@ -105,12 +115,6 @@ def _is_in_reach(context: Context, plan: ShapePlan, pool: Pool) -> bool:
     lead = plan.lead
     wanted = lead.count * lead.need.amount
     return any(context.board.free(name) + pool.reach.get(name, 0) >= wanted for name in lead.flavors)
-
-
-def _touching(stopping: Sequence[RunningView], found: Plan, has_victims: bool) -> list[RunningView]:
-    nodes = {member.node_id for member in found.members}
-    near = [attempt for attempt in stopping if any(member.node_id in nodes for member in attempt.members)]
-    return near if near or has_victims else list(stopping)
 
 
 def evicted_and_requested(context: Context) -> tuple[int, int]:

@@ -7,11 +7,12 @@
 - `fair-share`: it would borrow itself and the order is by fair share: from a side whose share is still not
   below its own when all victims are gone, and would be above it again with any one of them.
 
-Two queues meet at their lowest common ancestor; the *sides* are that ancestor's children towards each. Only
-the subjects for which the attempt is short are looked at (a queue that has borrowed CPU loses no GPU for it),
-and only a queue that is above nominal on one of them, with every cohort up to its side. The same must hold
-with any one victim back, so that whoever was evicted can't find itself within its own nominal and evict its
-evictor: there is no cycle of two (after Kueue, design/queueing.md 1.1, with the final set of victims).
+Two queues meet at their lowest common ancestor; the *sides* are that ancestor's children towards each. A
+queue loses only what it has borrowed, with every cohort up to its side, of the very subjects for which the
+attempt would be short with the victim back: who has borrowed CPU loses no GPU for it. That is judged on the
+final set, after whoever may stay was put back, with each victim back alone; so whoever was evicted finds its
+own side above its quota, or its share above the evictor's, and can't evict it in turn (after Kueue,
+design/queueing.md 1.1, where the set before the fill-back is judged, and two evict each other for ever).
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _WEIGHT = 1000
 #: Who goes first: a place that is only kept, what others borrowed, the queue's own lower priorities, and last
 #: what others borrowed where the queue would own its part only once its own made room.
 _KEPT, _BORROWED, _OWN, _LATE = range(4)
+#: Rules between queues: judged on what is borrowed.
+_BETWEEN = frozenset({RECLAIM, BORROWING, FAIR_SHARE})
 _TIERS = {WITHIN_QUEUE: _OWN, GUARANTEE: _OWN}
 #: Of a side that borrows at weight 0: above any other.
 _INFINITE = UNBOUNDED
@@ -44,18 +47,24 @@ _SHOWN = WHOLE // 1_000_000
 class Tie:
     """How another queue stands to the attempt's."""
 
-    rule: str
-    below: int | None  # only priorities below it; None: any
     near: str  # the attempt's side
     path: tuple[str, ...]  # the other queue and its cohorts; the last one is its side
     parent: str  # where both meet
-    subjects: tuple[str, ...]  # contended ones that it has borrowed
-    min_runtime: int
+    borrowed: tuple[str, ...]  # contended subjects of which it has more than it owns
+    owned: frozenset[str]  # those of them that the attempt's side would own, if its own made room
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """By which rule somebody has to go, once the whole set is known, and the numbers where shares decided."""
+
+    rule: str
+    shares: Shares | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A victim: the attempt (or what a hold keeps, which runs nowhere yet) and the rule it falls under."""
+    """A victim: the attempt (or what a hold keeps, which runs nowhere yet) and the rule it may fall under."""
 
     view: RunningView
     rule: str
@@ -112,11 +121,24 @@ class Reach:
                 return None
             return WITHIN_QUEUE if view.queue == self.queue else GUARANTEE
         tie = self.tie(view.queue)
-        if tie is None or (tie.below is not None and view.priority >= tie.below):
+        if tie is None:
             return None
-        if not any(amount_of(view.charges, subject) for subject in tie.subjects):
+        held = [subject for subject in tie.borrowed if amount_of(view.charges, subject)]
+        if not held:
             return None
-        return tie.rule
+        return self._rule(view, any(subject in tie.owned for subject in held))
+
+    def _rule(self, view: RunningView, is_owned: bool) -> str | None:
+        """By which rule it may be taken, where the own side owns what is taken, or would borrow it."""
+        lower = view.priority < self.priority
+        if self.rule.reclaim is Reclaim.LOWER_PRIORITY and not lower:
+            return None
+        if is_owned:
+            return RECLAIM
+        if self.context.policy.order is QueueOrder.FAIR_SHARE:
+            return FAIR_SHARE
+        below = self.rule.borrow_below
+        return BORROWING if below is not None and lower and view.priority < below else None
 
     def _ran_enough(self, view: RunningView, is_hold: bool) -> bool:
         if is_hold:
@@ -152,30 +174,14 @@ class Reach:
         )
         if not borrowed:
             return None
-        rule, below = self._rule(near)
-        if rule is None:
-            return None
-        if self.rule.reclaim is Reclaim.LOWER_PRIORITY:
-            below = self.priority if below is None else min(below, self.priority)
-        return Tie(rule, below, near, path, parent, borrowed, self.min_runtime(queue))
-
-    def _rule(self, near: str) -> tuple[str | None, int | None]:
-        if self._could_be_within(near):
-            return RECLAIM, None
-        if self.context.policy.order is QueueOrder.FAIR_SHARE:
-            return FAIR_SHARE, None
-        if self.rule.borrow_below is not None:
-            return BORROWING, min(self.rule.borrow_below, self.priority)
-        return None, None
-
-    def _could_be_within(self, near: str) -> bool:
-        """Whether the side would own all that is contended, if the queue's own lower priorities made room."""
         asked = self._asked()
-        return all(
-            self._with(near, subject, asked.get(subject, 0)) - self._release.get(subject, 0)
+        owned = frozenset(
+            subject
+            for subject in borrowed
+            if self._with(near, subject, asked.get(subject, 0)) - self._release.get(subject, 0)
             <= self._owned(near, subject)
-            for subject in self.contended
         )
+        return Tie(near, path, parent, borrowed, owned)
 
     def _asked(self) -> dict[str, int]:
         lead = self.plan.lead
@@ -198,61 +204,53 @@ class Reach:
     # --- the set of victims, as the simulation has it --------------------------------------------------
     def may_lose(self, loss: Loss) -> bool:
         """Whether the victim's side may lose it beside those that are taken off already."""
-        tie = self.tie(loss.view.queue) if loss.rule in (RECLAIM, BORROWING, FAIR_SHARE) else None
+        tie = self.tie(loss.view.queue) if loss.rule in _BETWEEN else None
         if tie is None:
             return True
         usage = self.usage
         return any(
             amount_of(loss.view.charges, subject)
             and all(usage.get((node, subject), 0) > self._owned(node, subject) for node in tie.path)
-            for subject in tie.subjects
+            for subject in tie.borrowed
         )
 
-    def is_lawful(self, losses: Sequence[Loss], charges: Sequence[Charge]) -> bool:
-        """Whether the attempt, charged this, may have all of them stopped, who are taken off now."""
-        asked = {item.subject: item.quantity for item in charges if item.tree == QUEUE_TREE}
-        for loss in losses:
-            tie = self.tie(loss.view.queue) if loss.rule in (RECLAIM, BORROWING, FAIR_SHARE) else None
-            if tie is None:
-                continue
-            if not self._is_above_with(tie, loss.view):
-                return False
-            if tie.rule == RECLAIM and not self._is_within(tie.near, asked):
-                return False
-            if tie.rule == FAIR_SHARE and not self._is_fair(tie, loss.view, asked):
-                return False
-        return True
+    def judge(self, loss: Loss, needed: Iterable[str], charges: Sequence[Charge]) -> Verdict | None:
+        """By which rule the attempt, charged this, may have the victim stopped; None: it may not.
 
-    def _is_above_with(self, tie: Tie, view: RunningView) -> bool:
-        return any(
-            amount_of(view.charges, subject)
-            and all(self._back(tie, node, subject, view) > self._owned(node, subject) for node in tie.path)
-            for subject in tie.subjects
-        )
-
-    def _is_within(self, near: str, asked: Mapping[str, int]) -> bool:
-        return all(
-            self._with(near, subject, asked[subject]) <= self._owned(near, subject)
-            for subject in self.contended
-            if subject in asked
-        )
-
-    def _is_fair(self, tie: Tie, view: RunningView, asked: Mapping[str, int]) -> bool:
-        own, without, with_it = self._compared(tie, view, asked)
-        return own <= without and own < with_it
-
-    def shares(self, loss: Loss, charges: Sequence[Charge]) -> Shares | None:
-        """The numbers by which a fair share decided, with all victims taken off."""
-        tie = self.tie(loss.view.queue) if loss.rule == FAIR_SHARE else None
+        All victims are off now. `needed` are the subjects of which there would be too little with this one
+        back: its queue must have borrowed each of them.
+        """
+        tie = self.tie(loss.view.queue) if loss.rule in _BETWEEN else None
         if tie is None:
+            return Verdict(loss.rule)
+        subjects = [subject for subject in needed if self.tree is not None and self.tree.governs(subject)]
+        if not subjects or not all(self._is_above_with(tie, loss.view, subject) for subject in subjects):
             return None
         asked = {item.subject: item.quantity for item in charges if item.tree == QUEUE_TREE}
-        own, without, with_it = (share // _SHOWN for share in self._compared(tie, loss.view, asked))
-        return Shares(tie.near, tie.path[-1], own, without, with_it)
+        is_owned = all(
+            self._with(tie.near, subject, asked.get(subject, 0)) <= self._owned(tie.near, subject)
+            for subject in subjects
+        )
+        rule = self._rule(loss.view, is_owned)
+        if rule is None or rule != FAIR_SHARE:
+            return None if rule is None else Verdict(rule)
+        own, without, with_it = self._compared(tie, loss.view, asked, subjects)
+        if own > without or own >= with_it:
+            return None
+        shown = Shares(tie.near, tie.path[-1], own // _SHOWN, without // _SHOWN, with_it // _SHOWN)
+        return Verdict(FAIR_SHARE, shown)
 
-    def _compared(self, tie: Tie, view: RunningView, asked: Mapping[str, int]) -> tuple[int, int, int]:
+    def _is_above_with(self, tie: Tie, view: RunningView, subject: str) -> bool:
+        """With the victim back, every node of its path has more than it owns."""
+        return amount_of(view.charges, subject) > 0 and all(
+            self._back(tie, node, subject, view) > self._owned(node, subject) for node in tie.path
+        )
+
+    def _compared(
+        self, tie: Tie, view: RunningView, asked: Mapping[str, int], subjects: Sequence[str]
+    ) -> tuple[int, int, int]:
         """The own side with the attempt, the victim's without all victims, and with this one back."""
-        far, subjects, usage = tie.path[-1], self.contended, self.usage
+        far, usage = tie.path[-1], self.usage
         own = {subject: self._with(tie.near, subject, asked.get(subject, 0)) for subject in subjects}
         without = {subject: usage.get((far, subject), 0) for subject in subjects}
         with_it = {subject: self._back(tie, far, subject, view) for subject in subjects}
@@ -283,7 +281,7 @@ class Reach:
         return used + sum(delta for name, _, delta in flows if name == node)
 
     def _share(self, node: str, parent: str, used: Mapping[str, int]) -> int:
-        """The dominant share above quota over the contended subjects alone, in parts of 10^9 at weight 1.
+        """The dominant share above quota over these subjects alone, in parts of 10^9 at weight 1.
         What was used before does not count: it would let a decision of today be turned round tomorrow."""
         assert self.tree is not None
         most = 0

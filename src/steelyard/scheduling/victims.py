@@ -17,11 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from steelyard.model.policy import QUEUE_TREE
-from steelyard.scheduling.board import NodeState, flavor_free, matches
+from steelyard.scheduling.board import NodeState, allocation_room, flavor_free, matches
 from steelyard.scheduling.context import Context
+from steelyard.scheduling.ledger import Ask
 from steelyard.scheduling.placement import Plan, ShapePlan, allocations_of
-from steelyard.scheduling.reclaim import Loss, Reach
-from steelyard.scheduling.views import HoldView, PendingItem, RunningView
+from steelyard.scheduling.reclaim import Loss, Reach, Verdict
+from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningView
 
 #: Candidates looked at, as a multiple of the victims allowed.
 CANDIDATES_PER_VICTIM = 16
@@ -145,10 +146,10 @@ def _victims_of(
 # --- the search -------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A set of victims with the place that they make room for."""
+    """Victims, each with the rule by which it goes, and the place that they make room for."""
 
     found: Plan
-    losses: tuple[Loss, ...]
+    losses: tuple[tuple[Loss, Verdict], ...]
 
 
 def choose(context: Context, plan: ShapePlan, reach: Reach, pool: Pool, allowed: int) -> Choice | None:
@@ -219,27 +220,29 @@ def _settled(simulation: Simulation, reach: Reach, allowed: int) -> Choice | Non
     found = simulation.attempt()
     if found is None:
         return None
-    _fill_back(simulation, found)
-    found = simulation.attempt()
+    found = _fill_back(simulation, found)
     losses = simulation.taken
-    if found is None or sum(not loss.is_hold for loss in losses) > allowed:
+    if sum(not loss.is_hold for loss in losses) > allowed:
         return None
-    return Choice(found, losses) if reach.is_lawful(losses, found.charges) else None
+    judged = []
+    for loss in losses:
+        verdict = reach.judge(loss, simulation.short_with(loss, found), found.charges)
+        if verdict is None:
+            return None
+        judged.append((loss, verdict))
+    return Choice(found, tuple(judged))
 
 
-def _fill_back(simulation: Simulation, found: Plan) -> None:
+def _fill_back(simulation: Simulation, found: Plan) -> Plan:
+    """Puts back whoever may stay; the place that is left."""
     nodes = {member.node_id for member in found.members}
     apart = [v for v in simulation.taken if not any(member.node_id in nodes for member in v.view.members)]
-    if apart:
-        simulation.give_back(apart)
-        if simulation.attempt() is None:
-            simulation.take(apart)
+    found = simulation.without(apart, found) if apart else found
     if len(simulation.taken) > 2 * simulation.context.policy.max_victims:
-        return
+        return found
     for loss in reversed(simulation.taken):
-        simulation.give_back([loss])
-        if simulation.attempt() is None:
-            simulation.take([loss])
+        found = simulation.without([loss], found)
+    return found
 
 
 class Simulation:
@@ -274,6 +277,52 @@ class Simulation:
         for loss in list(self._taken.values()) if losses is None else list(losses):
             del self._taken[loss.view.attempt_id]
             self._change(loss, -1)
+
+    def without(self, losses: Sequence[Loss], found: Plan) -> Plan:
+        """Puts these back if the attempt still has a place, and says which; else changes nothing."""
+        self.give_back(losses)
+        place = found if self.stands(found) else self.attempt()
+        if place is None:
+            self.take(losses)
+            return found
+        return place
+
+    def stands(self, found: Plan) -> bool:
+        """Whether a place is free and within the limits as it was found."""
+        if not self.fits(found.charges):
+            return False
+        free = self.context.board.take_if_free(found.members)
+        if free:
+            self.context.board.change_members(found.members, 1)
+        return free
+
+    def fits(self, charges: Sequence[Charge]) -> bool:
+        """Whether all limits let it be charged."""
+        trees = self.context.snapshot.trees
+        return self.context.ledger.fits(
+            Ask(charge.tree, charge.node, charge.subject, charge.quantity)
+            for charge in charges
+            if trees[charge.tree].governs(charge.subject)
+        )
+
+    def short_with(self, loss: Loss, found: Plan) -> list[str]:
+        """The subjects of which there is too little for the attempt with this one back: of quota, and of the
+        very devices where it is to go. A limit of the organisation is no subject of a queue's."""
+        self.give_back([loss])
+        board, ledger = self.context.board, self.context.ledger
+        short = {
+            charge.subject
+            for charge in found.charges
+            if charge.tree == QUEUE_TREE
+            and charge.quantity > ledger.available(QUEUE_TREE, charge.node, charge.subject)
+        }
+        board.change_members(found.members, -1)
+        for member, allocation in allocations_of(found.members):
+            if allocation_room(board.state(member.node_id), allocation) < 0:
+                short |= {allocation.device_class.value, f"flavor/{allocation.flavor}"}
+        board.change_members(found.members, 1)
+        self.take([loss])
+        return sorted(short)
 
     def _change(self, loss: Loss, sign: int) -> None:
         view, ledger = loss.view, self.context.ledger
