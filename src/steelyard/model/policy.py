@@ -16,8 +16,18 @@ from steelyard.model.workloads import WorkloadKind
 
 QUEUE_TREE = "queue"
 ORG_TREE = "organisation"
+USER_TREE = "user"
 #: Nominal of a root that owns everything there is.
 UNBOUNDED = 2**62
+
+
+class Measure(StrEnum):
+    """What a limit on an accelerator's class counts, other than devices (`scheduling.subjects`)."""
+
+    WHOLE = "whole"
+    FRACTION = "fraction"
+    MEMORY = "memory"
+    NORMALISED = "normalised"
 
 
 class OnExceed(StrEnum):
@@ -29,7 +39,7 @@ class OnExceed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit of one node. `subject` is a class (`gpu`) or `flavor/NAME`."""
+    """One limit of one node. `subject` is a class (`gpu`), `flavor/NAME` or `CLASS/MEASURE`."""
 
     tree: str
     node: str
@@ -42,7 +52,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """A queue, cohort, team, project or namespace in its tree."""
+    """A queue, cohort, team, project, namespace or user in its tree."""
 
     tree: str
     name: str
@@ -156,6 +166,13 @@ class NodeOrder(StrEnum):
     NODE_VALUE = "NodeValue"
 
 
+class ModelOrder(StrEnum):
+    """On which of the models that would do a workload starts."""
+
+    AS_LISTED = "AsListed"  # in the order of its request or its queue, else by name
+    ADVANTAGE = "Advantage"  # what is free is assigned to what waits with the most progress
+
+
 @dataclass(frozen=True, slots=True)
 class Fairness:
     """How use of the past counts. Half-life 0: it does not."""
@@ -197,5 +214,7 @@ class Policy:
     weights: Mapping[str, int] = field(default_factory=dict)  # organisation node → thousandths; else 1000
     order: QueueOrder = QueueOrder.PRIORITY
     nodes: NodeOrder = NodeOrder.FIRST_FIT
+    models: ModelOrder = ModelOrder.AS_LISTED
     fairness: Fairness = Fairness()
     conversions: Mapping[str, int] = field(default_factory=dict)  # model → thousandths of a normal device
+    memories: Mapping[str, int] = field(default_factory=dict)  # model → MiB that limits on memory count

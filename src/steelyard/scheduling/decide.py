@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from steelyard.model.policy import Policy
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.workloads import Shape
+from steelyard.scheduling.alternatives import Alternatives
 from steelyard.scheduling.assign import choose
 from steelyard.scheduling.context import EXPLAIN_EVERY, Context
 from steelyard.scheduling.decisions import (
@@ -104,6 +105,7 @@ class Cycle:
         self._next_look: int | None = None
         self.waiting = Waiting(self.context, (), ())
         self.heads = Heads(self.context)
+        self.alternatives = Alternatives(self.context)
 
     def run(self) -> None:
         """Settles the holds and goes through the heads."""
@@ -128,8 +130,12 @@ class Cycle:
         while len(context.placements) + len(context.new_holds) < most:
             head = waiting.pop()
             if head is None:
-                return
+                if not self.alternatives.resume(waiting):
+                    return
+                continue
             shape, item = head
+            if self.alternatives.sets_aside(shape, item):
+                continue
             self.tried += 1
             if self._settle(pools, shape, item):
                 waiting.again(shape)
@@ -141,12 +147,13 @@ class Cycle:
                 waiting.again(shape)
             elif self.heads.is_strict(shape, item):
                 waiting.stop_behind(shape)
+        self.alternatives.resume(waiting)
 
     def _settle(self, pools: Pools, shape: Shape, item: PendingItem) -> bool:
         context = self.context
         if context.is_barred(shape):
             return False
-        plan = self.heads.beside(context.plan(shape), item)
+        plan = self.alternatives.narrowed(self.heads.beside(context.plan(shape), item))
         choice = choose(context, pools, plan, item)
         if isinstance(choice, Plan):
             if item.standby:

@@ -162,6 +162,12 @@ class Waiting:
         if self._heads[shape.key]:
             self._enter(shape)
 
+    def put_back(self, shape: Shape, item: PendingItem) -> None:
+        """Lets a popped attempt come up again. Its shape must not be in line now."""
+        self._heads[shape.key].append(item)
+        self._enter(shape)
+        self._stale.add(shape.queue)
+
     def charged(self, queues: Iterable[str]) -> None:
         """The use of these queues has changed. That of a popped attempt's own, and of those from which was
         evicted, is looked at anyway."""
