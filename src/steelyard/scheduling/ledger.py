@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from steelyard.scheduling.quota import QuotaTree, Usage, available, charge
+from steelyard.scheduling.quota import QuotaTree, Usage, add_charge, available
 from steelyard.scheduling.views import Charge, HoldView, RunningView
 
 _Usages = dict[str, dict[tuple[str, str], int]]
@@ -101,7 +101,4 @@ class Ledger:
             tree = self.trees.get(item.tree)
             if tree is None or item.node not in tree.nodes:
                 continue
-            usage = usages[item.tree]
-            quantity = sign * item.quantity
-            for node, subject, delta in charge(tree, usage, item.node, item.subject, quantity):
-                usage[node, subject] = usage.get((node, subject), 0) + delta
+            add_charge(tree, usages[item.tree], item.node, item.subject, sign * item.quantity)

@@ -14,7 +14,7 @@ from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
 from steelyard.scheduling.decisions import Decisions, DropCause
 from steelyard.scheduling.history import NOTHING_USED, History, start
 from steelyard.scheduling.prices import PriceList
-from steelyard.scheduling.quota import QuotaTree, Usage, charge, total_usage
+from steelyard.scheduling.quota import QuotaTree, Usage, add_charge, total_usage
 from steelyard.scheduling.views import (
     Charge,
     ClusterView,
@@ -201,9 +201,7 @@ class _Draft:
             tree = self.base.trees.get(item.tree)
             if tree is None or item.node not in tree.nodes:
                 continue
-            usage = self.usage[item.tree]
-            for node, subject, delta in charge(tree, usage, item.node, item.subject, sign * item.quantity):
-                usage[node, subject] = usage.get((node, subject), 0) + delta
+            add_charge(tree, self.usage[item.tree], item.node, item.subject, sign * item.quantity)
 
     def _take(self, members: tuple[MemberPlan, ...]) -> None:
         for member in members:
