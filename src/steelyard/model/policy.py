@@ -68,6 +68,14 @@ class QueueingStrategy(StrEnum):
     BEST_EFFORT_FIFO = "BestEffortFIFO"  # they are tried
 
 
+class Precedence(StrEnum):
+    """Which of equals in a queue goes first."""
+
+    FIRST_COME = "FirstCome"
+    SHORTEST_FIRST = "ShortestFirst"  # the least remaining time × devices; without a time limit last
+    LEAST_SERVED = "LeastServed"  # the lowest level of what it was served so far; within one first come
+
+
 class Reclaim(StrEnum):
     """From whom a queue may take back what it owns and another queue of its cohort has borrowed."""
 
@@ -136,6 +144,7 @@ class QueueRules:
     starvation_bound: int | None = None  # µs within which whatever can ever fit starts, or is flagged
     weight: int = 1000  # of its share beside its siblings, in thousandths
     owner: str | None = None
+    precedence: Precedence | None = None
 
 
 @dataclass(frozen=True, slots=True)

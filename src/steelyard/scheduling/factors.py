@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from steelyard.model.policy import QUEUE_TREE, Policy, QueueOrder
+from steelyard.model.policy import QUEUE_TREE, Policy, Precedence, QueueOrder
+from steelyard.model.units import SECOND
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.history import Past
 from steelyard.scheduling.ledger import Ledger
+from steelyard.scheduling.precedence import UNKNOWN, size
 from steelyard.scheduling.rules import Rules
-from steelyard.scheduling.share import Share, thousandths
+from steelyard.scheduling.share import WHOLE, Share, shown
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.turns import Turns
 from steelyard.scheduling.views import PendingItem
+
+_SHOWN = WHOLE // 10**6
 
 Waits: TypeAlias = tuple[Shape, PendingItem]
 
@@ -28,12 +32,14 @@ class FactorName(StrEnum):
     """What the order looks at."""
 
     GUARANTEED = "guaranteed"  # within a service's guarantee
-    SHARE = "share"  # thousandths above quota, of two siblings in the queue tree; None: infinite
+    SHARE = "share"  # millionths above quota, of two siblings in the queue tree; None: infinite
     BORROWS = "borrows"  # 1: it has to borrow
     BAND = "band"  # the priority among which it competes
     DUE = "due"  # 1: it has waited half of its queue's starvation bound
-    PROJECT_USE = "project-use"  # of what the queue used lately, in thousandths by weight
+    PROJECT_USE = "project-use"  # of what the queue used lately, in millionths by weight
     USER_USE = "user-use"
+    REMAINING = "remaining"  # time × devices still to be done at most, in device-seconds; None: not known
+    SERVED_LEVEL = "served-level"  # of what earlier attempts were given
     TIME = "time"  # submitted, and by how much it counts as younger (µs)
     ID = "id"
 
@@ -52,10 +58,19 @@ class Factor:
 
 def factors(snapshot: Snapshot, policy: Policy, now: int, a: Waits, b: Waits) -> tuple[Factor, ...]:
     """All terms in the order in which they are looked at, up to the first that differs."""
+    return compare(turns_of(snapshot, policy, now), a, b)
+
+
+def turns_of(snapshot: Snapshot, policy: Policy, now: int) -> Turns:
+    """The order's terms before anything is decided, to compare many."""
     tree = snapshot.trees.get(QUEUE_TREE)
     rules, ledger = Rules(policy, tree), Ledger(snapshot.trees, snapshot.usage)
     ledger.keep(snapshot.holds.values(), snapshot.running)
-    turns = Turns(snapshot, policy, now, rules, ledger, Past(snapshot.history, policy.fairness, tree))
+    return Turns(snapshot, policy, now, rules, ledger, Past(snapshot.history, policy.fairness, tree))
+
+
+def compare(turns: Turns, a: Waits, b: Waits) -> tuple[Factor, ...]:
+    """See `factors`."""
     found: list[Factor] = []
     for factor in _within(turns, a, b) if a[0].queue == b[0].queue else _between(turns, a, b):
         found.append(factor)
@@ -77,8 +92,24 @@ def _within(turns: Turns, a: Waits, b: Waits) -> Iterable[Factor]:
     if turns.past.counts:
         uses = turns.uses(a[0]), turns.uses(b[0])
         for name, mine, other in zip((FactorName.PROJECT_USE, FactorName.USER_USE), *uses, strict=True):
-            yield _factor(name, mine, other, mine // 10**6, other // 10**6)
+            yield _factor(name, mine, other, mine // _SHOWN, other // _SHOWN)
+    yield from _size(turns, a, b)
     yield from _last(turns, a, b)
+
+
+def _size(turns: Turns, a: Waits, b: Waits) -> Iterable[Factor]:
+    precedence = turns.precedence(a[0].queue)
+    if precedence is Precedence.FIRST_COME:
+        return
+    mine, other = size(precedence, *a), size(precedence, *b)
+    if precedence is Precedence.LEAST_SERVED:
+        yield _factor(FactorName.SERVED_LEVEL, mine, other, mine, other)
+        return
+    yield _factor(FactorName.REMAINING, mine, other, _device_seconds(mine), _device_seconds(other))
+
+
+def _device_seconds(size: int) -> int | None:
+    return None if size == UNKNOWN else size // (1000 * SECOND)
 
 
 def _between(turns: Turns, a: Waits, b: Waits) -> Iterable[Factor]:
@@ -87,7 +118,7 @@ def _between(turns: Turns, a: Waits, b: Waits) -> Iterable[Factor]:
     ranks = turns.rank(nodes[0], *a), turns.rank(nodes[1], *b)
     mine, other = ranks[0][1], ranks[1][1]
     if turns.policy.order is QueueOrder.FAIR_SHARE:
-        yield _factor(FactorName.SHARE, mine, other, thousandths(mine), thousandths(other), nodes)
+        yield _factor(FactorName.SHARE, mine, other, shown(mine), shown(other), nodes)
     else:
         yield _factor(FactorName.BORROWS, mine, other, mine[1], other[1], nodes)
     yield _band(turns, a, b)

@@ -59,7 +59,7 @@ class GangPlacer(Placer):
 
     def _with_count(self, plan: ShapePlan, index: int, count: int) -> ShapePlan:
         roles = tuple(replace(role, count=count) if role.index == index else role for role in plan.roles)
-        return counted(plan.shape, roles, plan.nodes, self.ledger.trees)
+        return counted(plan.shape, roles, plan.nodes, plan.counting)
 
     def _fits(self, plan: ShapePlan, flavor: str, avoid: Collection[int]) -> bool:
         if not self.ledger.fits(plan.class_asks):
@@ -191,7 +191,7 @@ class Search:
         """Equal for nodes that could take each other's place."""
         state: NodeState = self.board.state(node)
         devices = tuple(
-            (name, len(on.whole), tuple(sorted((left, on.kinds.get(part, "")) for part, left in on.part.items())))
+            (name, len(on.whole), *sorted((left, on.kinds.get(part, "")) for part, left in on.part.items()))
             for name, on in sorted(state.devices.items())
         )
         spaces = tuple(

@@ -2,8 +2,9 @@
 
 Within a queue, smaller is first: what a service is guaranteed; the higher band; what is due (it has waited
 half of its queue's starvation bound); the project, then the user, that used less of the queue lately, where
-the past counts; the earlier submit time, by which what ages counts as younger; the ids. A guarantee lies
-within its queue's nominal quota, so that it takes nothing that is somebody else's.
+the past counts; what is shorter, or was served less, where the queue says so (`precedence`); the earlier
+submit time, by which what ages counts as younger; the ids. A guarantee lies within its queue's nominal quota,
+so that it takes nothing that is somebody else's.
 
 Between the children of a cohort, each stands with the first of its own, and the smaller is first: what is
 guaranteed; the share above quota with what is asked for (FairShare; without it for what is due, so that a
@@ -21,6 +22,7 @@ from collections.abc import Iterable
 
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.context import Context
+from steelyard.scheduling.precedence import size
 from steelyard.scheduling.turns import Key, Rank
 from steelyard.scheduling.views import PendingItem, ShapeGroup
 
@@ -110,15 +112,16 @@ class Waiting:
                 self._heads[key] = self._heads.get(key, []) + heads
         for key, heads in self._heads.items():
             if len(heads) > 1:
-                self._first_last(self.shapes[key].queue, heads)
+                self._first_last(self.shapes[key], heads)
 
-    def _first_last(self, queue: str, heads: list[PendingItem]) -> None:
+    def _first_last(self, shape: Shape, heads: list[PendingItem]) -> None:
         """Within a shape all but these is the same."""
-        is_due = self.turns.is_due
+        is_due, queue = self.turns.is_due, shape.queue
+        precedence = self.turns.precedence(queue)
         heads.sort(
             key=lambda item: (
-                not item.guaranteed, not is_due(queue, item), item.submitted, item.workload_id,
-                item.attempt_id,
+                not item.guaranteed, not is_due(queue, item), size(precedence, shape, item),
+                item.submitted, item.workload_id, item.attempt_id,
             ),
             reverse=True,
         )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from steelyard.model.policy import (
     FlavorFungibility,
     Policy,
+    Precedence,
     PreemptionRule,
     QueueingStrategy,
     ResourceGroup,
@@ -36,6 +37,7 @@ class RulesInForce:
     starvation_bound: int  # µs
     weight: int  # thousandths
     owner: str
+    precedence: Precedence = Precedence.FIRST_COME
 
 
 def rules_of(policy: Policy, tree: QuotaTree | None, node: str) -> RulesInForce:
@@ -59,6 +61,7 @@ def rules_of(policy: Policy, tree: QuotaTree | None, node: str) -> RulesInForce:
         ),
         weight=own.weight if own is not None else policy.defaults.weight,
         owner=next((r.owner for r in declared if r.owner is not None), OWNER),
+        precedence=next((r.precedence for r in declared if r.precedence is not None), Precedence.FIRST_COME),
     )
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from steelyard.model.policy import QUEUE_TREE, Policy, QueueOrder
+from steelyard.model.policy import QUEUE_TREE, Policy, Precedence, QueueOrder
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.history import Past
 from steelyard.scheduling.ledger import Ledger
+from steelyard.scheduling.precedence import size
 from steelyard.scheduling.rules import Rules
 from steelyard.scheduling.share import NONE, WHOLE, Share, Shares
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.views import PendingItem
 
-#: guaranteed no/yes, −band, due no/yes, use of the project, of the user, time, workload, attempt
-Key: TypeAlias = tuple[bool, int, bool, int, int, int, int, int]
+#: guaranteed no/yes, −band, due no/yes, use of the project, of the user, size, time, workload, attempt
+Key: TypeAlias = tuple[bool, int, bool, int, int, int, int, int, int]
 #: guaranteed no/yes, share above quota or whether it borrows, −band, time, workload, attempt
 Rank: TypeAlias = tuple[bool, Share, int, int, int, int]
 _WEIGHT = 1000  # of a node that declares none
@@ -69,10 +70,15 @@ class Turns:
         band, ageing = self.band(shape)
         project, user = self.uses(shape)
         due = self.is_due(shape.queue, item)
+        still = size(self.precedence(shape.queue), shape, item)
         return (
-            not item.guaranteed, -band, not due, project, user,
+            not item.guaranteed, -band, not due, project, user, still,
             item.submitted + ageing, item.workload_id, item.attempt_id,
         )  # fmt: skip
+
+    def precedence(self, queue: str) -> Precedence:
+        """Which of equals goes first there."""
+        return self._rules.of(queue).precedence
 
     def uses(self, shape: Shape) -> tuple[int, int]:
         """The part of its project, and of its user, of what the queue has used lately of the class it asks

@@ -128,6 +128,7 @@ class PendingItem:
     avoid: tuple[int, ...] = ()  # nodes to be met again only where no other will do
     guaranteed: bool = False  # within a service's guarantee: goes first, and may take back what was lent
     standby: bool = False  # of a service's headroom: a place is kept for it, and it does not start
+    served: int = 0  # µs that earlier attempts ran before they were stopped for others
 
 
 @dataclass(frozen=True, slots=True)

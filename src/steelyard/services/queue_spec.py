@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from steelyard.model.policy import Preference, QueueingStrategy, Reclaim, ResourceGroup, Search
+from steelyard.model.policy import Precedence, Preference, QueueingStrategy, Reclaim, ResourceGroup, Search
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import DAY, MILLISECOND
 from steelyard.services.reading import DocumentReader, E, given, write_amount
@@ -87,12 +87,14 @@ class RulesSpec:
     starvation_bound: int | None = None  # µs
     weight: int | None = None  # thousandths
     owner: str | None = None
+    precedence: Precedence | None = None
 
     def to_spec(self) -> SpecBody:
         """The fields of the document's spec."""
         return given(
             owner=self.owner,
             strategy=_word(self.strategy),
+            precedence=_word(self.precedence),
             weight=weight_text(self.weight),
             flavorFungibility=self.fungibility.to_spec(),
             preemption=self.preemption.to_spec(),
@@ -113,7 +115,7 @@ def read_rules(reader: DocumentReader) -> RulesSpec:
     found = read_defaults(reader)
     return RulesSpec(
         found.strategy, found.fungibility, found.preemption, _groups(reader), found.reservations,
-        found.starvation_bound, read_weight(reader), found.owner,
+        found.starvation_bound, read_weight(reader), found.owner, found.precedence,
     )  # fmt: skip
 
 
@@ -126,6 +128,7 @@ def read_defaults(reader: DocumentReader) -> RulesSpec:
         reservations=_whole(reader, "reservations", 0, MAX_RESERVATIONS),
         starvation_bound=reader.span("starvationBound", None, longest=LONGEST),
         owner=reader.optional_text("owner"),
+        precedence=_choice(reader, "precedence", Precedence),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from steelyard.model.policy import (
     FlavorFungibility,
+    ModelOrder,
     NodeOrder,
     Policy,
     PreemptionRule,
@@ -34,6 +35,7 @@ from steelyard.services.queue_spec import (
 from steelyard.services.scheduling_spec import ConversionTableSpec, SchedulingPolicySpec
 
 T = TypeVar("T")
+_BUILT_IN = Policy(0)
 #: The kinds of which a policy is made.
 POLICY_KINDS = frozenset(
     {
@@ -50,7 +52,7 @@ def make_policy(documents: Iterable[Document], version: int) -> Policy:
     nodes = {d.name: d.spec for d in known if isinstance(d.spec, QueueSpec | CohortSpec)}
     declared = next((d.spec for d in known if isinstance(d.spec, SchedulingPolicySpec)), None)
     scheduling = declared or SchedulingPolicySpec()
-    conversions = next((d.spec.models for d in known if isinstance(d.spec, ConversionTableSpec)), ())
+    table = next((d.spec for d in known if isinstance(d.spec, ConversionTableSpec)), ConversionTableSpec(()))
     return Policy(
         version,
         preemption=preemption_rule([scheduling.defaults.preemption]),
@@ -60,10 +62,15 @@ def make_policy(documents: Iterable[Document], version: int) -> Policy:
         defaults=_defaults(scheduling.defaults),
         order=scheduling.order or QueueOrder.PRIORITY,
         nodes=scheduling.nodes or NodeOrder.FIRST_FIT,
+        models=scheduling.models or ModelOrder.AS_LISTED,
         fairness=scheduling.fairness(),
-        conversions=dict(conversions),
+        conversions=dict(table.models),
+        memories=dict(table.memory),
         weights=dict(_weights(known)),
-        **scheduling.bounds(),
+        max_placements=scheduling.max_placements or _BUILT_IN.max_placements,
+        max_nodes=scheduling.max_nodes or _BUILT_IN.max_nodes,
+        max_victims=scheduling.max_victims or _BUILT_IN.max_victims,
+        observation_bound=scheduling.observation_bound or _BUILT_IN.observation_bound,
     )
 
 
@@ -116,13 +123,14 @@ def _queue_rules(path: Sequence[RulesSpec]) -> QueueRules:
         starvation_bound=own.starvation_bound,
         weight=usual.weight if own.weight is None else own.weight,
         owner=own.owner,
+        precedence=own.precedence,
     )
 
 
 def _defaults(declared: RulesSpec) -> QueueRules:
     return QueueRules(
         declared.strategy, fungibility([declared.fungibility]), None, (), declared.reservations,
-        declared.starvation_bound, owner=declared.owner,
+        declared.starvation_bound, owner=declared.owner, precedence=declared.precedence,
     )  # fmt: skip
 
 
