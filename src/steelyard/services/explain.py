@@ -19,7 +19,7 @@ from steelyard.scheduling.snapshot import Snapshot
 from steelyard.services.ahead import compared, item_of, place_in_queue
 from steelyard.services.past_reasons import past_reasons
 from steelyard.services.policy import routes
-from steelyard.services.reasons import own_reasons, reason_view, scoped_reason
+from steelyard.services.reasons import own_reasons, reason_view, scoped_reason, starving_reasons
 from steelyard.services.remedies import elsewhere, remedy_view
 from steelyard.services.shapes import read_shape
 from steelyard.services.views import eviction_views
@@ -85,6 +85,8 @@ def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Reco
         search = Search(elsewhere(routes(connection), shape))
         remedies = smallest(snapshot, policy, now, shape, item, search)
     decision, reasons = decision_of(found, can_ever_fit(snapshot, policy, shape))
+    if decision == "waits":
+        reasons = (*reasons, *starving_reasons(row, now))
     place, ahead = place_in_queue(connection, scope, snapshot, policy, now, row, shape)
     looked = snapshot.last_looked.get(shape.key)
     if looked is None:

@@ -111,6 +111,7 @@ class LiveAttempt:
     guaranteed: bool = False  # within its service's guarantee
     standby: bool = False  # as which it was born …
     activated_at: int | None = None  # … and until when
+    starving_bound: int | None = None  # µs within which it should have started, once it has waited longer
 
     def following(self, attempt_id: int, now: int, not_before: int, avoid: tuple[int, ...]) -> LiveAttempt:
         """The workload's next attempt, which waits. What is of the workload stays, what is of one attempt is
@@ -121,13 +122,17 @@ class LiveAttempt:
             cancel_requested_at=None, stop_reason=None, not_before=not_before, policy_version=None,
             previous_id=self.attempt_id, sliced_until=None, simulated=False, outcome=None, members=[],
             charges=(), avoid=avoid, started_once=False, command_at=0, probe_at=0, last_probes={},
-            result=None, result_read=False,
+            result=None, result_read=False, starving_bound=None,
         )  # fmt: skip
 
     @property
     def clusters(self) -> set[str]:
         """Where its members are."""
         return {member.cluster for member in self.members}
+
+    def allocations(self) -> list[LiveAllocation]:
+        """All that it holds."""
+        return [allocation for member in self.members for allocation in member.allocations]
 
     def item(self) -> PendingItem:
         """As the scheduler sees it while it waits."""

@@ -127,4 +127,18 @@ def waiting_reasons(
             Reason(ReasonCode.PENDING_EVALUATION, "queue", wakes_on=(WAKE_TIME,), approximate=True),
         )
     shared = read_reasons(shape_row["reasons_json"])
-    return (*own, *(scoped_reason(reason, scope) for reason in shared))
+    return (*own, *(scoped_reason(reason, scope) for reason in shared), *starving_reasons(row, now))
+
+
+def starving_reasons(row: Record, now: int) -> tuple[Reason, ...]:
+    """That a workload has waited longer than its queue's bound, where it was found to."""
+    bound = row["starving_bound"]
+    if bound is None or row["phase"] != Phase.QUEUED:
+        return ()
+    waited = now - max(row["submitted_at"], row["eligible"] or 0)
+    params = {"waited": max(waited, bound), "bound": bound}
+    return (
+        Reason(
+            ReasonCode.STARVING, "queue", "queue", row["queue"], wakes_on=(WAKE_RELEASED,), params=params
+        ),
+    )
