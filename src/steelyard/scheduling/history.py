@@ -129,7 +129,7 @@ class Past:
     def __init__(self, history: History, fairness: Fairness, tree: QuotaTree | None) -> None:
         self.counts = fairness.half_life > 0
         self._history = history
-        self._penalty = penalty(fairness)
+        self.penalty = penalty(fairness)  # the part of the next sum that what happens until then has
         self._tree = tree
         self._nodes: dict[tuple[str, str], int] = {}  # of what has started, in parts of ONE ÷ UNIT
         self._sums: dict[Used, int] = {}
@@ -148,7 +148,7 @@ class Past:
 
     def _charge(self, who: Who, subject: str, quantity: int) -> None:
         queue, project, user = who
-        amount = quantity * UNIT * self._penalty // ONE
+        amount = quantity * UNIT * self.penalty // ONE
         for key in {(queue, "", "", subject), (queue, project, "", subject), (queue, project, user, subject)}:
             self._sums[key] = self._sums.get(key, 0) + amount
         tree = self._tree

@@ -4,7 +4,11 @@ Kueue's formula (DRS; design/queueing.md 1.1) in integers: of each class Σ over
 max(0, usage + request − subtree), in parts of Σ potential(parent), divided by the node's weight; the
 largest of the classes counts. A class that is limited itself and not only by its flavors counts as one more
 flavor-less sum. The root and whoever borrows nothing have 0. Weight 0 stands for an infinite share: two such
-are compared raw. What was used lately (`past`, decayed) counts beside what is used now in the same way.
+are compared raw.
+
+Where the past counts, the share is that of the next sum of the history if all stayed as it is until then:
+what is above quota now for one step of its grid, and what the decayed use of before has above quota for the
+rest. So a queue that was given more than its part gives it back, whatever the size of what it asks for.
 
 A class without any limit in the tree is nobody's, so nothing of it is above quota.
 """
@@ -14,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from steelyard.scheduling.history import UNIT, Past
+from steelyard.scheduling.history import ONE, UNIT, Past
 from steelyard.scheduling.quota import QuotaTree, Usage, charge, potential
 from steelyard.scheduling.rules import Rules
 from steelyard.scheduling.views import FlavorView
 
-#: Everything the parent could have, at weight 1. Shown to people in thousandths (Kueue's unit).
-WHOLE = 10**9
-_SHOWN = WHOLE // 1000
+#: Everything the parent could have, at weight 1.
+WHOLE = 10**12
+_SHOWN = WHOLE // 10**6
 _WEIGHT = 1000  # of a node that declares none
 _FLAVOR = "flavor/"
 
@@ -32,8 +36,8 @@ NONE: Share = (0, 0)
 _Group: TypeAlias = tuple[str, tuple[tuple[str, int], ...], int]
 
 
-def thousandths(share: Share) -> int | None:
-    """The share as people see it; None: infinite."""
+def shown(share: Share) -> int | None:
+    """The share as people see it, in millionths; None: infinite."""
     return None if share[0] else share[1] // _SHOWN
 
 
@@ -92,7 +96,9 @@ class Shares:
                 most = max(most, above * WHOLE // whole)
             else:
                 lately = self._past_above(node, subjects)
-                most = max(most, (above * UNIT + lately) * WHOLE // (whole * UNIT))
+                step = self._past.penalty
+                above = above * UNIT * step + lately * (ONE - step)
+                most = max(most, above * WHOLE // (whole * UNIT * ONE))
         weight = self._rules.of(node).weight
         if not most:
             return NONE

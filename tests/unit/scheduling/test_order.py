@@ -21,6 +21,7 @@ from steelyard.model.policy import (
 from steelyard.model.units import HOUR, MINUTE, SECOND
 from steelyard.model.workloads import Shape
 from steelyard.scheduling import Charge, PendingItem, QuotaTree, Snapshot, total_usage
+from steelyard.scheduling.ahead import line
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.factors import FactorName, decides, factors
 from steelyard.scheduling.history import UNIT, history_of
@@ -234,6 +235,28 @@ def test_the_factors_say_who_of_two_is_first(world: tuple[Snapshot, Policy], dat
     assert first == (a if decisive.first < 0 else b)
 
 
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.sampled_from(QUEUES), st.integers(1, 5))
+def test_the_line_of_a_queue_is_its_order_with_what_puts_each_before_the_next(
+    world: tuple[Snapshot, Policy], queue: str, most: int
+) -> None:
+    given_, policy = world
+    alone = replace(given_, pending=tuple(each for each in given_.pending if each.shape.queue == queue))
+    waiting = Waiting(Context(alone, policy, NOW), alone.pending, ())
+    order = []
+    while head := waiting.pop():
+        order.append(head)
+        waiting.again(head[0])
+    told = line(given_, policy, NOW, queue, most)
+    assert [(each.shape, each.item) for each in told] == order[:most]
+    for each, after in zip(told, order[1:], strict=False):
+        assert each.factor == decides(factors(given_, policy, NOW, (each.shape, each.item), after))
+        assert each.factor is not None
+        assert each.factor.first < 0
+    if len(order) == len(told) > 0:
+        assert told[-1].factor is None
+
+
 def first_of(policy: Policy, *waits: tuple[Shape, PendingItem], now: int = NOW, **fields: object) -> int:
     """The attempt whose turn it is first."""
     queues = fields.pop("queues", queue_tree({}, ("q", "r")))
@@ -321,4 +344,5 @@ def test_the_factors_have_the_numbers_of_each_level() -> None:
     c = shape("y", request(gpu=2000), queue="c"), item(2)
     found = factors(world, policy, NOW, a, c)
     assert [factor.name for factor in found] == [FactorName.GUARANTEED, FactorName.SHARE]
-    assert (found[-1].a, found[-1].b, found[-1].first, found[-1].nodes) == (312, 125, 1, ("left", "right"))
+    assert (found[-1].a, found[-1].b, found[-1].first) == (312_500, 125_000, 1)
+    assert found[-1].nodes == ("left", "right")

@@ -10,7 +10,7 @@ from steelyard.model.units import HOUR
 from steelyard.scheduling import FlavorView, QuotaTree, potential, total_usage
 from steelyard.scheduling.history import Past, history_of
 from steelyard.scheduling.rules import Rules
-from steelyard.scheduling.share import NONE, WHOLE, Shares, thousandths
+from steelyard.scheduling.share import NONE, WHOLE, Shares, shown
 from tests.unit.scheduling.build import CPU, GPU, nominal, queue_tree
 
 FLAVORS = {"a100": FlavorView("a100", GPU, "c"), "h100": FlavorView("h100", GPU, "c")}
@@ -29,7 +29,7 @@ def two(gpu: int = 4000, **more: int) -> QuotaTree:
 
 def test_what_is_above_quota_is_taken_in_parts_of_what_the_parent_could_ever_have() -> None:
     usage = {("q", "gpu"): 6000}
-    assert thousandths(shares(two()).share(usage, "q")) == 125  # 2 of 16 devices
+    assert shown(shares(two()).share(usage, "q")) == 125_000  # 2 of 16 devices
 
 
 def test_within_quota_the_share_is_nothing_and_so_is_the_roots() -> None:
@@ -39,21 +39,21 @@ def test_within_quota_the_share_is_nothing_and_so_is_the_roots() -> None:
 
 
 def test_what_is_asked_for_counts() -> None:
-    assert thousandths(shares(two()).share({("q", "gpu"): 4000}, "q", {"gpu": 4000})) == 250
+    assert shown(shares(two()).share({("q", "gpu"): 4000}, "q", {"gpu": 4000})) == 250_000
 
 
 def test_a_weight_divides_the_share_and_weight_zero_makes_it_infinite() -> None:
     usage, tree = {("q", "gpu"): 8000, ("r", "gpu"): 13_000}, two()
-    assert thousandths(shares(tree, q=2000).share(usage, "q")) == 125
+    assert shown(shares(tree, q=2000).share(usage, "q")) == 125_000
     without = shares(tree, q=0, r=0)
-    assert thousandths(without.share(usage, "q")) is None
+    assert shown(without.share(usage, "q")) is None
     assert without.share(usage, "q") > without.share(usage, "r") > shares(tree).share(usage, "q")
 
 
 def test_idle_quota_of_one_flavor_does_not_offset_what_is_borrowed_of_another() -> None:
     limits = nominal("q", "flavor/a100", 4000) | nominal("q", "flavor/h100", 4000)
     tree = queue_tree(limits | nominal("r", "flavor/a100", 2000), ("q", "r"))
-    assert thousandths(shares(tree).share({("q", "flavor/a100"): 5000}, "q")) == 100
+    assert shown(shares(tree).share({("q", "flavor/a100"): 5000}, "q")) == 100_000
 
 
 def test_on_several_flavors_a_request_counts_where_it_adds_least() -> None:
@@ -65,11 +65,15 @@ def test_on_several_flavors_a_request_counts_where_it_adds_least() -> None:
     assert shares(tree).borrows(usage, "q", {"flavor/a100": 2000})
 
 
-def test_what_was_used_lately_counts_beside_what_is_used_now() -> None:
+def test_where_the_past_counts_the_share_is_that_of_the_next_sum() -> None:
     tree = two()
     history = history_of(tree, 0, {("q", "p", "", "gpu"): 8000 * 10**6})
-    past = Past(history, Fairness(HOUR), tree)
-    assert thousandths(shares(tree, past).share({("q", "gpu"): 6000}, "q")) == 125 + 250
+    past = Past(history, Fairness(HOUR, HOUR // 2), tree)
+    now, before, kept = 2000, 4000, 0.5**0.5  # above quota, of 16 devices
+    expected = (now * (1 - kept) + before * kept) / 16_000
+    found = shown(shares(tree, past).share({("q", "gpu"): 6000}, "q"))
+    assert found is not None
+    assert abs(found - expected * 10**6) <= 1
 
 
 few = st.integers(0, 9).map(lambda units: units * 1000)
