@@ -14,6 +14,7 @@ from steelyard.model.policy import (
     QUEUE_TREE,
     Fairness,
     FlavorFungibility,
+    ModelOrder,
     NodeOrder,
     OnExceed,
     Policy,
@@ -87,7 +88,7 @@ POLICY = [
     doc("Team", "alpha", weight=2),
     doc("Project", "vision", team="alpha", weight="0.5"),
     doc(
-        "SchedulingPolicy", "default", order="FairShare", nodes="NodeValue",
+        "SchedulingPolicy", "default", order="FairShare", nodes="NodeValue", models="Advantage",
         fairness={"halfLife": "7d", "sampling": "1m"}, bounds={"placements": 100, "observation": "30s"},
         defaults={"preemption": {"reclaimWithinCohort": "Never"}, "starvationBound": "2d", "owner": "ops"},
     ),
@@ -208,6 +209,7 @@ def test_the_whole_policy_is_loaded_with_its_version(store: Store) -> None:
         policy, tree, world = load_policy(view), quota_trees(view)[QUEUE_TREE], load_world(view)
     assert policy.version == before.version + 1
     assert (policy.order, policy.nodes) == (QueueOrder.FAIR_SHARE, NodeOrder.NODE_VALUE)
+    assert policy.models is ModelOrder.ADVANTAGE
     assert policy.fairness == Fairness(7 * DAY, MINUTE)
     assert (policy.max_placements, policy.max_nodes, policy.observation_bound) == (100, 20_000, 30 * SECOND)
     assert policy.classes["slow"] == PriorityClass(50, 2 * HOUR, 1000)

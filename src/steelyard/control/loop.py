@@ -27,12 +27,14 @@ from steelyard.control.lease import Lease
 from steelyard.control.metering import Causes
 from steelyard.control.notes import forget_booked
 from steelyard.control.past import Past
+from steelyard.control.prices import Pricing
 from steelyard.control.reconcile import Reconciler
 from steelyard.control.release import Releaser
 from steelyard.control.retain import Retainer
 from steelyard.control.schedule import Scheduler
 from steelyard.control.seal import Sealer
 from steelyard.control.sight import Sight
+from steelyard.control.starving import Starving
 from steelyard.control.waiting import Waiting
 from steelyard.engines.port import Engine
 from steelyard.evidence.usage import Meter
@@ -91,6 +93,8 @@ class Desk:
         self.sight = Sight(self.context, self.inventory)
         self.causes = Causes(self.context)
         self.past = Past(self.context)
+        self.pricing = Pricing(self.context)
+        self.starving = Starving(self.context, self.waiting)
         self.sealer = Sealer(store, seal)
         self.retainer = Retainer(self.context, kept)
         self.follower = Follower(self.context, self.inventory, versions)
@@ -222,6 +226,8 @@ class ControlLoop:
         desk.arrays.follow(desk.follower.take_groups())
         more = desk.arrays.run() or more
         desk.past.run()
+        desk.pricing.run()
+        desk.starving.run()
         due = desk.scheduler.next_at is not None and desk.scheduler.next_at <= context.store.now()
         if context.changed or due or desk.scheduler.more:
             context.changed = False

@@ -105,7 +105,10 @@ class Devices:
                 device = self.whole[count]
             else:
                 return None
-            picked.append((device, fraction, self.kinds.get(device, ShareKind.TIME_SLICED)))
+            kind = self.kinds.get(device, ShareKind.TIME_SLICED)
+            if kind is ShareKind.EXCLUSIVE:  # nobody holds any of it: others may join
+                kind = ShareKind.TIME_SLICED
+            picked.append((device, fraction, kind))
         return picked
 
     def missing(self, amount: int) -> int:

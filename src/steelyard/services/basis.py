@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from steelyard.scheduling import EXPLAIN_EVERY, ClusterView, Snapshot
+from steelyard.services.price_lists import instant_of
 from steelyard.services.shapes import shape_id
 from steelyard.store.scoped import Record
 
@@ -31,6 +32,7 @@ class Basis:
     shut: dict[str, dict[str, str | int | None]] = field(default_factory=dict)  # pool → why
     verified: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)  # pool → kind, model
     history: int = 0  # instant of the sum of what was used lately; 0: there was none
+    prices: int = 0  # instant of the price list; 0: there was none
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -49,7 +51,7 @@ def basis_body(snapshot: Snapshot, now: int, written: int) -> str:
     verified = {name: tuple(sorted(pool.verified)) for name, pool in snapshot.pools.items() if pool.verified}
     basis = Basis(
         dict(snapshot.clusters), holds, _looked(snapshot, now), written, activated, shut, verified,
-        snapshot.history.at,
+        snapshot.history.at, instant_of(snapshot.prices),
     )  # fmt: skip
     return _encode(basis).decode()
 

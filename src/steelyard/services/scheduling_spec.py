@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from steelyard.model.policy import Fairness, NodeOrder, QueueOrder
+from steelyard.model.policy import Fairness, ModelOrder, NodeOrder, QueueOrder
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import DAY, HOUR
 from steelyard.services.queue_spec import (
@@ -24,6 +24,7 @@ MAX_MODELS = 1000
 MAX_MODEL_NAME = 128
 #: What one device of a model may be worth, in thousandths of a normal device.
 LEAST_WORTH, MOST_WORTH = 1, 1_000_000
+MOST_MEMORY = 64 * 1024 * 1024  # MiB of one device
 _MOST = {"placements": 10_000, "nodes": 1_000_000, "victims": 4096}
 _THOUSANDTHS = DeviceClass.OTHER.value
 
@@ -34,6 +35,7 @@ class SchedulingPolicySpec:
 
     order: QueueOrder | None = None
     nodes: NodeOrder | None = None
+    models: ModelOrder | None = None
     half_life: int | None = None  # µs
     sampling: int | None = None  # µs
     max_placements: int | None = None
@@ -47,6 +49,7 @@ class SchedulingPolicySpec:
         return given(
             order=None if self.order is None else self.order.value,
             nodes=None if self.nodes is None else self.nodes.value,
+            models=None if self.models is None else self.models.value,
             fairness=given(halfLife=span_text(self.half_life), sampling=span_text(self.sampling)),
             bounds=given(
                 placements=self.max_placements,
@@ -65,31 +68,30 @@ class SchedulingPolicySpec:
             usual.sampling if self.sampling is None else self.sampling,
         )
 
-    def bounds(self) -> dict[str, int]:
-        """The policy's bounds on work, by its fields; what is not declared is left out."""
-        return given(
-            max_placements=self.max_placements,
-            max_nodes=self.max_nodes,
-            max_victims=self.max_victims,
-            observation_bound=self.observation_bound,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class ConversionTableSpec:
-    """What one device of a model counts as in normalised limits; a model that is not there counts as one."""
+    """What one device of a model counts as in limits on measures. Both are sorted by model.
 
-    models: tuple[tuple[str, int], ...]  # sorted; thousandths
+    A model that is not there counts as one device, and as the largest memory that is there.
+    """
+
+    models: tuple[tuple[str, int], ...]  # thousandths
+    memory: tuple[tuple[str, int], ...] = ()  # MiB
 
     def to_spec(self) -> dict[str, Any]:
         """The document's spec."""
-        return {"models": {model: write_amount(_THOUSANDTHS, worth) for model, worth in self.models}}
+        return given(
+            models={model: write_amount(_THOUSANDTHS, worth) for model, worth in self.models},
+            memory=dict(self.memory),
+        )
 
 
 def read_scheduling_policy(reader: DocumentReader) -> SchedulingPolicySpec:
     """Parses the spec."""
     order = reader.choice("order", QueueOrder) if reader.has("order") else None
     nodes = reader.choice("nodes", NodeOrder) if reader.has("nodes") else None
+    models = reader.choice("models", ModelOrder) if reader.has("models") else None
     fairness = reader.reader("fairness")
     half_life = read_span(fairness, "halfLife")
     sampling = fairness.span("sampling", None, longest=DAY)
@@ -105,27 +107,32 @@ def read_scheduling_policy(reader: DocumentReader) -> SchedulingPolicySpec:
     defaults = read_defaults(inner)
     inner.finish()
     return SchedulingPolicySpec(
-        order, nodes, half_life, sampling, placements, node_count, victims, observation, defaults
+        order, nodes, models, half_life, sampling, placements, node_count, victims, observation, defaults
     )
 
 
 def read_conversion_table(reader: DocumentReader) -> ConversionTableSpec:
     """Parses the spec."""
-    inner = reader.reader("models")
+    models = _by_model(reader, "models", _THOUSANDTHS, LEAST_WORTH, MOST_WORTH)
+    memory = _by_model(reader, "memory", DeviceClass.MEMORY.value, 1, MOST_MEMORY)
+    if not models and not memory and not reader.is_wrong("models"):
+        reader.wrong("field-missing", reader.at("models"))
+    return ConversionTableSpec(models, memory)
+
+
+def _by_model(
+    reader: DocumentReader, key: str, unit: str, least: int, most: int
+) -> tuple[tuple[str, int], ...]:
+    inner = reader.reader(key)
     names = inner.left()
     if len(names) > MAX_MODELS:
-        reader.wrong("field-out-of-bounds", reader.at("models"), low=1, high=MAX_MODELS)
-    if not names and not reader.is_wrong("models"):
-        reader.wrong("field-missing", reader.at("models"))
+        reader.wrong("field-out-of-bounds", reader.at(key), low=1, high=MAX_MODELS)
     found = []
-    for model in names[:MAX_MODELS]:
+    for model in names:
         if not 0 < len(model) <= MAX_MODEL_NAME or not model.isprintable():
             inner.wrong("field-invalid", inner.at(shown(model)), expected="model")
-            inner.take(model)
-            continue
-        worth = inner.attempt(1000, partial(inner.amount, model, _THOUSANDTHS))
-        if not LEAST_WORTH <= worth <= MOST_WORTH:
-            inner.wrong("field-out-of-bounds", inner.at(model), low=0, high=MOST_WORTH // 1000)
-        found.append((model, worth))
-    inner.finish()
-    return ConversionTableSpec(tuple(sorted(found)))
+        amount = inner.attempt(least, partial(inner.amount, model, unit))
+        if not least <= amount <= most:
+            inner.wrong("field-out-of-bounds", inner.at(shown(model)), low=least, high=most)
+        found.append((model, amount))
+    return tuple(sorted(found))

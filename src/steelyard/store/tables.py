@@ -814,6 +814,9 @@ use_history = Table(
     _text("body_json", False),
 )
 
+#: What room on devices can still earn, as of when it was made; cycles rest on the list they name.
+price_list = Table("price_list", metadata, _id("at"), _text("body_json", False))
+
 # --- usage ----------------------------------------------------------------------------------------
 capacity_segment = Table(
     "capacity_segment",

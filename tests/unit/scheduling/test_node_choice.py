@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.model.policy import NodeOrder
+from steelyard.model.resources import ShareKind
 from steelyard.scheduling import FreeDevices, NodeView, PartDevice, Snapshot, decide
 from steelyard.scheduling.board import Board, need_of
 from steelyard.scheduling.node_choice import NodeChoice
@@ -176,3 +177,12 @@ def test_a_request_that_names_its_flavors_gets_them_in_its_order() -> None:
         decisions = decide(before, policy(nodes=order), NOW)
         assert placed(decisions) == [1]
         assert decisions.placements[0].members[0].node_id == 2
+
+
+def test_a_fraction_of_a_device_that_nobody_holds_is_shared() -> None:
+    """Part of it may be kept back, so that it is not whole."""
+    free = FreeDevices((), (PartDevice(101, 600, ShareKind.EXCLUSIVE),))
+    view = NodeView(1, "n1", "c1", accelerators={"a100": free}, slots=node(1).slots, totals={"a100": 1000})
+    before = snapshot([view], group(shape("s", request(gpu=300)), item(1), item(2)))
+    taken = [p.members[0].allocations[0].share_kind for p in decide(before, policy(), NOW).placements]
+    assert taken == [ShareKind.TIME_SLICED] * 2

@@ -1,0 +1,85 @@
+"""Price lists as they are made of the work that came lately, stored, and read again for the past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+
+from steelyard.model.resources import ACCELERATORS, DeviceClass
+from steelyard.model.workloads import Shape
+from steelyard.scheduling.prices import PriceList, Prices
+from steelyard.services.price_programme import Task, prices_of
+from steelyard.services.shapes import read_shape
+from steelyard.store import past
+from steelyard.store import prices as rows
+from steelyard.store.database import View
+
+#: Workloads submitted last that make up the mix.
+WINDOW = 1000
+#: Members with devices that must be among them: of fewer nothing follows.
+FEWEST = 20
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder(dict[str, Prices]).decode
+
+
+def body_of(prices: PriceList) -> str:
+    """As it is stored."""
+    return _encode({cls.value: found for cls, found in prices.items()}).decode()
+
+
+def read_body(body: str) -> dict[DeviceClass, Prices]:
+    """Of a stored list."""
+    return {DeviceClass(name): found for name, found in _decode(body).items()}
+
+
+def load_prices(view: View) -> PriceList:
+    """The list made last; empty before the first."""
+    newest = rows.newest_list(view)
+    return {} if newest is None else read_body(newest[1])
+
+
+def prices_at(view: View, at: int) -> PriceList:
+    """The list of an instant; 0: there was none."""
+    body = rows.list_at(view, at) if at else None
+    return {} if body is None else read_body(body)
+
+
+def instant_of(prices: PriceList) -> int:
+    """When a list was made; 0 for none."""
+    return max((found.version for found in prices.values()), default=0)
+
+
+def prices_of_lately(view: View, at: int) -> PriceList:
+    """A list made of what was submitted last; empty where that is too little."""
+    counts = rows.arrived_lately(view, WINDOW)
+    shapes = {key: read_shape(body) for key, body in past.shapes(view, counts).items()}
+    return price_list(((shapes[key], count) for key, count in sorted(counts.items()) if key in shapes), at)
+
+
+def price_list(mix: Iterable[tuple[Shape, int]], at: int) -> PriceList:
+    """The list that follows from a mix: for each class of accelerators of which enough is asked for."""
+    tasks: dict[DeviceClass, list[Task]] = {}
+    for shape, count in mix:
+        for _, members, request in shape.roles:
+            cores = request.amount(DeviceClass.CPU)
+            for device_class in ACCELERATORS:
+                amount = request.amount(device_class)
+                if amount:
+                    tasks.setdefault(device_class, []).append(Task(amount, cores, count * members))
+    found = {}
+    for device_class, asked in tasks.items():
+        prices = prices_of(asked, at) if sum(task.count for task in asked) >= FEWEST else None
+        if prices is not None:
+            found[device_class] = prices
+    return found
+
+
+def is_same(one: PriceList, other: PriceList) -> bool:
+    """True when only the instants differ."""
+    return _timeless(one) == _timeless(other)
+
+
+def _timeless(prices: PriceList) -> dict[DeviceClass, Prices]:
+    return {cls: replace(found, version=0) for cls, found in prices.items()}
