@@ -63,8 +63,8 @@ def _proposal(context: Context, reach: Reach, pool: Pool, choice: Choice) -> Pro
 
 
 def _awaited(context: Context, plan: ShapePlan, pool: Pool, choice: Choice) -> Sequence[RunningView]:
-    """Of those that stop anyway, whom the hold waits for: those on its nodes where that is enough, else all,
-    for the quota that they have is needed, too."""
+    """Of those that stop anyway, whom the hold waits for: those on its nodes where that is enough beside all
+    other holds, else all, for the quota that they have is needed, too."""
     nodes = {member.node_id for member in choice.found.members}
     near = [view for view in pool.stopping if any(member.node_id in nodes for member in view.members)]
     if not near and not choice.losses:
@@ -72,7 +72,13 @@ def _awaited(context: Context, plan: ShapePlan, pool: Pool, choice: Choice) -> S
     simulation = Simulation(context, plan)
     simulation.off(near)
     simulation.take(loss for loss, _ in choice.losses)
+    taken = {loss.view.attempt_id for loss, _ in choice.losses}
+    others = [hold for key, hold in context.holds.items() if key not in taken]
+    for hold in others:
+        context.ledger.add(hold.charges)
     is_enough = simulation.fits(choice.found.charges)
+    for hold in others:
+        context.ledger.add(hold.charges, -1)
     simulation.restore()
     return near if is_enough else pool.stopping
 

@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, UNBOUNDED, QueueOrder, Reclaim
+from steelyard.model.policy import QUEUE_TREE, UNBOUNDED, QueueOrder, Reclaim
 from steelyard.scheduling.board import WHOLE as DEVICE
 from steelyard.scheduling.board import flavor_free, matches
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.decisions import BORROWING, FAIR_SHARE, GUARANTEE, RECLAIM, WITHIN_QUEUE, Shares
-from steelyard.scheduling.placement import ShapePlan, own_node
+from steelyard.scheduling.placement import ShapePlan
 from steelyard.scheduling.quota import QuotaTree, Usage, charge, potential
 from steelyard.scheduling.share import WHOLE
 from steelyard.scheduling.views import Charge, PendingItem, RunningView
@@ -83,7 +83,8 @@ class Reach:
         self.priority = plan.shape.priority
         self.rule = context.rules.of(self.queue).preemption
         self.tree = context.snapshot.trees.get(QUEUE_TREE)
-        self.node = own_node(self.tree, (self.queue,)) if self.tree is not None else None
+        known = self.tree is not None and self.queue in self.tree.nodes
+        self.node = self.queue if known else None
         self.contended = contended(context, plan) if self._may_reach_out() else ()
         self._ties: dict[str, Tie | None] = {}
         self._release = self._own_release()
@@ -320,7 +321,7 @@ def contended(context: Context, plan: ShapePlan) -> tuple[str, ...]:
     Empty where what is short is a limit of the organisation: no queue took that from another.
     """
     trees, ledger = context.snapshot.trees, context.ledger
-    if any(not ledger.fits((ask,)) for ask in plan.class_asks if ask.tree == ORG_TREE):
+    if any(not ledger.fits((ask,)) for ask in plan.class_asks if ask.tree != QUEUE_TREE):
         return ()
     tree, queue = trees[QUEUE_TREE], plan.shape.queue
     lead = plan.lead
