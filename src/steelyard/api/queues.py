@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from steelyard.api.auth import PrincipalDep
 from steelyard.api.context import ServicesDep
+from steelyard.api.desk import DeskDep
 from steelyard.services import queues
+from steelyard.services.waiting_order import MOST, waiting_order
 
 router = APIRouter(prefix="/v1", tags=["queues"])
 
@@ -17,6 +19,14 @@ router = APIRouter(prefix="/v1", tags=["queues"])
 def list_queues(who: PrincipalDep, services: ServicesDep) -> list[dict[str, Any]]:
     """Cohorts and queues, parents before children."""
     return queues.queue_page(services.store, who)
+
+
+@router.get("/queues/{name}/waiting")
+def list_waiting(
+    name: str, who: PrincipalDep, desk: DeskDep, limit: Annotated[int, Query(ge=1, le=MOST)] = 50
+) -> dict[str, Any]:
+    """The order in which what waits in a queue is looked at, and what puts each before the next."""
+    return waiting_order(desk, who, name, limit)
 
 
 @router.get("/quotas")

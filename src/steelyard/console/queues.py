@@ -14,6 +14,7 @@ from steelyard.reports.drawing.fleet import Bullet, bullet
 from steelyard.reports.drawing.markup import Markup
 from steelyard.services import queues, refusals
 from steelyard.services.overview import waiting
+from steelyard.services.waiting_order import waiting_order
 
 Json = dict[str, Any]
 LATELY, REASONS, PAGE_SIZE = 8, 10, 50
@@ -31,6 +32,17 @@ def queue_page(visit: Visit) -> Response:
         refusals=lately,
         more_refusals=more is not None,
         bar=lambda limit: _bar(visit, limit),
+    )
+
+
+def one_queue(visit: Visit) -> Response:
+    """One queue: the order of what waits in it, its limits, the rules in force."""
+    name = visit.named("queue")
+    found = waiting_order(visit.console.desk, visit.principal, name)
+    tree = _tree(queues.queue_page(visit.console.store, visit.principal))
+    shown = next(node for node in tree if node["node"] == name)
+    return visit.show(
+        "queue.html", found=found, queue={**shown, "depth": 0}, bar=lambda limit: _bar(visit, limit)
     )
 
 
@@ -103,4 +115,8 @@ def _bar(visit: Visit, limit: Json) -> Markup | None:
     return bullet(Bullet(limit["used"], owned, limit["potential"]), " · ".join(said))
 
 
-PAGES = [Page("GET", "/queues", queue_page), Page("GET", "/refusals", refusal_list)]
+PAGES = [
+    Page("GET", "/queues", queue_page),
+    Page("GET", "/queues/{queue}", one_queue),
+    Page("GET", "/refusals", refusal_list),
+]

@@ -53,6 +53,18 @@ def test_what_waits_is_told_with_its_reason(floor: Floor) -> None:
     assert "Nothing waits." in floor.as_("tom").get("/queues").text
 
 
+@pytest.mark.requirement("E4", "J12")
+def test_a_queue_shows_who_is_next_and_by_what_and_names_only_the_readers_own(floor: Floor) -> None:
+    page = floor.as_("root").get("/queues/main").text
+    line = re.findall(r'href="/workloads/wl_[0-9a-z]+/explanation"[^>]*>([^<]+)<', page)
+    assert line
+    assert "Rules in force" in page
+    assert "best effort" in page
+    told = floor.as_("tom").get("/queues/main").text
+    assert not re.findall(r"/workloads/wl_", told)
+    assert "work of other projects" in told
+
+
 def node(name: str, parent: str | None, kind: str = "queue", pending: int = 1) -> dict[str, object]:
     counts = {"pending": pending, "running": 0}
     return {"node": name, "name": name, "parent": parent, "kind": kind, "limits": [], **counts}

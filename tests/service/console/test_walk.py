@@ -93,6 +93,7 @@ TABLE: dict[str, Row] = {
     "GET /registrations": ("/registrations?outcome=refused", None, BOUND),
     "GET /nodes/{node}": (f"/nodes/{NO_NODE}", None, NOT_THERE),
     "GET /devices/{device:path}": ("/devices/here/nothing", None, NOT_THERE),
+    "GET /queues/{queue}": ("/queues/nothing", None, NOT_THERE),
     "GET /queues": ("/queues", None, BOUND),
     "GET /refusals": ("/refusals", None, ALL),
     "GET /usage": ("/usage?span=week&by=team", None, BOUND),

@@ -54,6 +54,10 @@ class AsyncResources(AsyncRequests):
         """The queue tree with limits and use."""
         return await self._items(resources.queues())
 
+    async def waiting_order(self, queue: str, limit: int = 50) -> Json:
+        """The order in which what waits in a queue is looked at, and what puts each before the next."""
+        return await self._ask(resources.waiting_order(queue, limit))
+
     async def quotas(self) -> list[Json]:
         """The organisation tree with limits and use."""
         return await self._items(resources.quotas())

@@ -63,6 +63,11 @@ def queues() -> Pages[Json]:
     return Pages("/v1/queues", of="queues")
 
 
+def waiting_order(queue: str, limit: int) -> Call[Json]:
+    """A queue's waiting work in order."""
+    return get(f"/v1/queues/{part(queue)}/waiting", {"limit": limit})
+
+
 def quotas() -> Pages[Json]:
     """The organisation tree."""
     return Pages("/v1/quotas", of="quotas")

@@ -54,6 +54,10 @@ class Resources(Requests):
         """The queue tree with limits and use."""
         return self._items(resources.queues())
 
+    def waiting_order(self, queue: str, limit: int = 50) -> Json:
+        """The order in which what waits in a queue is looked at, and what puts each before the next."""
+        return self._ask(resources.waiting_order(queue, limit))
+
     def quotas(self) -> list[Json]:
         """The organisation tree with limits and use."""
         return self._items(resources.quotas())
