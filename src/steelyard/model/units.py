@@ -60,13 +60,27 @@ _NUMBER = re.compile(r"(?P<digits>[0-9]{1,15})(?:\.(?P<fraction>[0-9]{1,9}))?(?P
 _MEMORY_SUFFIX = {"": 1, "Mi": 1, "Gi": 1024, "Ti": 1024 * 1024}
 
 
+#: Measures of a class that are counted in thousandths of a unit, and that unit.
+_FINE = {"memory": "memory", "normalised": "other"}
+
+
+def _measure(resource: str) -> tuple[str, int]:
+    """(in whose unit, how many times finer) of a class or of `gpu/normalised`."""
+    kind, _, measure = resource.partition("/")
+    return (_FINE[measure], 1000) if measure in _FINE and kind != "flavor" else (kind, 1)
+
+
 def parse_quantity(resource: str, value: object) -> int:
     """A quantity as people write it, in the resource's integer unit.
 
     cpu: `2`, `0.5` cores or `500m`. memory: `512`, `512Mi`, `2Gi`, `1Ti` (a bare number is MiB).
     Devices: `1`, `0.25` or `250m`. Raises InvalidError when the text is no quantity, is negative, not
-    finite, too large, or finer than the unit.
+    finite, too large, or finer than the unit. `gpu/memory` and `gpu/normalised` are a thousand times finer
+    than what they are written in.
     """
+    unit, finer = _measure(resource)
+    if finer > 1:
+        return parse_quantity(unit, value) * finer
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise InvalidError("quantity-invalid", resource=resource, value=str(value)[:60])
     match = _NUMBER.fullmatch(repr(value) if isinstance(value, float) else str(value).strip())
@@ -92,6 +106,11 @@ def format_quantity(resource: str, quantity: int | None) -> str:
     """For people: `2`, `0.5`, `512 MiB`, `2 GiB`; a dash where it is not known."""
     if quantity is None:
         return "–"
+    unit, finer = _measure(resource)
+    if unit == "memory" and finer > 1:
+        return format_quantity(unit, -(-quantity // finer))
+    if finer > 1:
+        return f"{quantity // 10**6}.{quantity % 10**6:06d}".rstrip("0").rstrip(".")
     if resource == "memory":
         return f"{quantity // 1024} GiB" if quantity and quantity % 1024 == 0 else f"{quantity} MiB"
     whole, milli = divmod(quantity, 1000)

@@ -19,6 +19,7 @@ from steelyard.scheduling.placement import Plan, ShapePlan, answering_clusters, 
 from steelyard.scheduling.reservation import Reservations
 from steelyard.scheduling.rules import Rules
 from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.subjects import Counting
 from steelyard.scheduling.turns import Turns
 from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningView
 
@@ -44,6 +45,7 @@ class Context:
         choice = node_choice(self.board, policy, snapshot.prices)
         self.placer = GangPlacer(self.board, self.ledger, policy, choice)
         self.rules = Rules(policy, snapshot.trees.get(QUEUE_TREE))
+        self.counting = Counting(snapshot.trees, snapshot.flavors, policy)
         self.past = Past(snapshot.history, policy.fairness, snapshot.trees.get(QUEUE_TREE))
         self.turns = Turns(snapshot, policy, now, self.rules, self.ledger, self.past)
         self.reservations = Reservations(snapshot, self.board, self.ledger, self.placer, now)
@@ -67,7 +69,9 @@ class Context:
         known = self._plans.get(shape.key)
         if known is None:
             groups = self.rules.of(shape.queue).groups
-            known = self._plans[shape.key] = prepare(self.snapshot, self.usable, shape, groups=groups)
+            known = self._plans[shape.key] = prepare(
+                self.snapshot, self.usable, shape, groups=groups, counting=self.counting
+            )
         return known
 
     def is_barred(self, shape: Shape) -> bool:

@@ -5,7 +5,7 @@ Made by the same parts that decide: the same ledger and board, as they stand at 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from steelyard.model.ids import render
@@ -28,10 +28,17 @@ from steelyard.scheduling.decisions import ShapeReasons
 from steelyard.scheduling.ever import Bounds, never_reasons, surely_used
 from steelyard.scheduling.holders import Holders
 from steelyard.scheduling.ledger import Ledger
-from steelyard.scheduling.placement import ShapePlan, allocations_of, flavor_amounts, prepare
+from steelyard.scheduling.placement import (
+    ShapePlan,
+    allocations_of,
+    flavor_amounts,
+    flavor_asks,
+    prepare,
+)
 from steelyard.scheduling.quota import QuotaTree, Shortfall, shortfalls, shown
 from steelyard.scheduling.rules import rules_of
 from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.subjects import FLAVOR, Counting
 from steelyard.scheduling.views import HoldView, PendingItem
 
 MAX_REASONS = 16
@@ -115,12 +122,7 @@ class Explainer:
             context.board.change_members(found.members, 1)
             reasons = []
             used = flavor_amounts(found.members)
-        for tree, node in plan.nodes:
-            for name, quantity in sorted(used.items()):
-                reasons += quota_reasons(
-                    context.snapshot, self.holders, tree, node, f"flavor/{name}", quantity
-                )
-        return reasons
+        return reasons + _flavor_quota(context.snapshot, self.holders, plan, used)
 
     def _reserved_for(self, plan: ShapePlan) -> Reason | None:
         """It fits now, and would delay somebody who has a place on the timeline."""
@@ -200,10 +202,10 @@ def _worst(
 
 
 def subject_of(snapshot: Snapshot, subject: str) -> tuple[str | None, str]:
-    """(flavor, class) of a quota's subject."""
-    kind, _, name = subject.partition("/")
-    if not name:
-        return None, kind
+    """(flavor, class or measure of a class) of a quota's subject."""
+    if not subject.startswith(FLAVOR):
+        return None, subject
+    name = subject.removeprefix(FLAVOR)
     flavor = snapshot.flavors.get(name)
     return name, flavor.device_class.value if flavor else DeviceClass.OTHER.value
 
@@ -299,7 +301,10 @@ def can_ever_fit(
     """
     groups = rules_of(policy, snapshot.trees.get(QUEUE_TREE), shape.queue).groups
     bounds = bounds or Bounds(snapshot.nodes, snapshot.flavors)
-    plan = prepare(snapshot, frozenset(snapshot.flavors), shape, shut_too=True, groups=groups)
+    counting = Counting(snapshot.trees, snapshot.flavors, policy)
+    plan = prepare(
+        snapshot, frozenset(snapshot.flavors), shape, shut_too=True, groups=groups, counting=counting
+    )
     nobody = Holders(replace(snapshot, running={}), Ledger(snapshot.trees, {}), ())
     reasons = [reason for reason in barriers(snapshot, plan) if reason.code != ReasonCode.QUEUE_STOPPED]
     for ask in plan.class_asks:
@@ -316,11 +321,25 @@ def can_ever_fit(
 def _never_on(
     snapshot: Snapshot, bounds: Bounds, nobody: Holders, plan: ShapePlan, flavor: str
 ) -> list[Reason]:
-    reasons = never_reasons(bounds, plan, flavor)
-    for tree, node in plan.nodes:
-        for name, quantity in sorted(surely_used(bounds, plan, flavor).items()):
-            reasons += quota_reasons(snapshot, nobody, tree, node, f"flavor/{name}", quantity)
-    return reasons
+    used = surely_used(bounds, plan, flavor)
+    return never_reasons(bounds, plan, flavor) + _flavor_quota(snapshot, nobody, plan, used)
+
+
+def _flavor_quota(
+    snapshot: Snapshot,
+    holders: Holders,
+    plan: ShapePlan,
+    used: Mapping[str, int],
+    only_refusing: bool = False,
+) -> list[Reason]:
+    """What limits on the flavors themselves, and on what depends on them, have against it."""
+    return [
+        reason
+        for ask in flavor_asks(snapshot.trees, plan, dict(sorted(used.items())))
+        for reason in quota_reasons(
+            snapshot, holders, ask.tree, ask.node, ask.subject, ask.quantity, only_refusing
+        )
+    ]
 
 
 def shut_now(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:
@@ -338,12 +357,17 @@ def shut_now(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:
     )
 
 
-def over_refusing_limit(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:
+def over_refusing_limit(
+    snapshot: Snapshot, shape: Shape, policy: Policy | None = None
+) -> tuple[Reason, ...]:
     """The limits with `on_exceed: refuse` that the shape would exceed now; empty when there is none.
 
     A flavor's limit counts only when every flavor the shape allows has one that refuses.
     """
-    plan = prepare(snapshot, frozenset(snapshot.flavors), shape)
+    policy = policy or Policy(0)
+    counting = Counting(snapshot.trees, snapshot.flavors, policy)
+    groups = rules_of(policy, snapshot.trees.get(QUEUE_TREE), shape.queue).groups
+    plan = prepare(snapshot, frozenset(snapshot.flavors), shape, groups=groups, counting=counting)
     ledger = Ledger(snapshot.trees, snapshot.usage)
     ledger.keep(snapshot.holds.values(), snapshot.running)
     holders = Holders(snapshot, ledger, snapshot.holds.values())
@@ -354,13 +378,8 @@ def over_refusing_limit(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:
         )
     by_flavor = []
     for flavor in plan.lead.flavors if plan.roles else ():
-        found: list[Reason] = []
-        quantity = plan.lead.count * plan.lead.need.amount
-        for tree, node in plan.nodes:
-            found += quota_reasons(
-                snapshot, holders, tree, node, f"flavor/{flavor}", quantity, only_refusing=True
-            )
-        by_flavor.append(found)
+        used = {flavor: plan.lead.count * plan.lead.need.amount}
+        by_flavor.append(_flavor_quota(snapshot, holders, plan, used, only_refusing=True))
     if all(by_flavor):
         reasons += [reason for each in by_flavor for reason in each]
     return bounded(reasons)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from steelyard.model.ids import render
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, QueueingStrategy
+from steelyard.model.policy import QUEUE_TREE, QueueingStrategy
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.barriers import WAKE_RELEASED
@@ -118,7 +118,7 @@ class Heads:
         return not shares.borrows(usage, shape.queue, added)
 
     def _is_within_organisation(self, shape: Shape) -> bool:
-        asks = [ask for ask in self._context.plan(shape).class_asks if ask.tree == ORG_TREE]
+        asks = [ask for ask in self._context.plan(shape).class_asks if ask.tree != QUEUE_TREE]
         return self._context.ledger.fits(asks)
 
     def _may_ever(self, shape: Shape) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy, ResourceGroup
+from steelyard.model.policy import Policy, ResourceGroup
 from steelyard.model.reasons import Reason
 from steelyard.model.resources import DeviceClass
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
@@ -22,6 +22,7 @@ from steelyard.scheduling.node_choice import NodeChoice
 from steelyard.scheduling.quota import QuotaTree
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.topology import Outside
+from steelyard.scheduling.subjects import FLAVOR, Counting, Held, own_nodes, parts_of
 from steelyard.scheduling.views import Charge, ClusterView, FlavorView
 
 
@@ -49,6 +50,7 @@ class ShapePlan:
     nodes: tuple[tuple[str, str], ...]  # (tree, own node) that it is charged to
     amounts: Mapping[DeviceClass, int]
     class_asks: tuple[Ask, ...]
+    counting: Counting
     charges: dict[tuple[tuple[str, int], ...], tuple[Charge, ...]] = field(default_factory=dict)
 
     @property
@@ -112,11 +114,6 @@ def admitted_flavors(
     return allowed, tuple(entry for found in barred.values() for entry in found), tuple(shut.values())
 
 
-def own_node(tree: QuotaTree, path: Iterable[str]) -> str | None:
-    """The first node of a path from the leaf up that the tree knows."""
-    return next((name for name in path if name in tree.nodes), None)
-
-
 def in_order(groups: Iterable[ResourceGroup], need: Need, names: list[str]) -> list[str]:
     """Those of a need's flavors that its queue names for the class, in the queue's order; all, if it names
     none."""
@@ -131,28 +128,29 @@ def prepare(
     *,
     shut_too: bool = False,
     groups: Iterable[ResourceGroup] = (),
+    counting: Counting | None = None,
 ) -> ShapePlan:
     """What a cycle needs to know of a shape. `shut_too`: pools that let nothing new in count as open.
-    `groups` are those of its queue."""
+    `groups` are those of its queue. Without `counting` every model counts as one."""
     roles = []
     for index, (name, count, request) in enumerate(shape.roles):
         need = need_of(request)
         allowed, barred, shut = admitted_flavors(snapshot, shape, need, shut_too)
-        allowed = in_order(groups, need, allowed)
+        allowed = in_order(groups, need, [name for name in allowed if _runs_on(snapshot, shape, need, name)])
         fit = tuple(flavor for flavor in allowed if flavor in usable)
         silent = tuple(flavor for flavor in allowed if flavor not in usable)
         fewest = shape.least[index] if shape.least else count
         roles.append(RoleNeed(index, name, fewest, need, fit, silent, barred, shut, count))
     roles.sort(key=lambda role: not role.need.is_accelerated)
-    nodes = tuple(_own_nodes(snapshot.trees, shape))
-    return counted(shape, tuple(roles), nodes, snapshot.trees)
+    counting = counting or Counting(snapshot.trees, snapshot.flavors, Policy(0))
+    return counted(shape, tuple(roles), own_nodes(snapshot.trees, shape), counting)
 
 
 def counted(
     shape: Shape,
     roles: tuple[RoleNeed, ...],
     nodes: tuple[tuple[str, str], ...],
-    trees: Mapping[str, QuotaTree],
+    counting: Counting,
 ) -> ShapePlan:
     """A plan for these roles with their counts: what all of it asks for together."""
     totals: dict[DeviceClass, int] = {}
@@ -160,20 +158,24 @@ def counted(
         for cls, amount in role.need.amounts:
             totals[cls] = totals.get(cls, 0) + amount * role.count
     amounts = {cls: amount for cls, amount in sorted(totals.items()) if amount}
-    asks = tuple(
+    asks = [
         Ask(tree, node, cls.value, amount)
         for tree, node in nodes
         for cls, amount in amounts.items()
-        if trees[tree].governs(cls.value)
-    )
-    return ShapePlan(shape, roles, nodes, amounts, asks)
+        if counting.trees[tree].governs(cls.value)
+    ]
+    if not counting.is_plain:
+        parts = parts_of((cls, n, role.count) for role in roles for cls, n in role.need.amounts)
+        asks += [Ask(tree, node, *found) for tree, node in nodes for found in counting.beside(tree, {}, parts)]
+    return ShapePlan(shape, roles, nodes, amounts, tuple(asks), counting)
 
 
-def _own_nodes(trees: Mapping[str, QuotaTree], shape: Shape) -> Iterable[tuple[str, str]]:
-    for tree, path in ((QUEUE_TREE, (shape.queue,)), (ORG_TREE, shape.org_path)):
-        node = own_node(trees[tree], path) if tree in trees else None
-        if node is not None:
-            yield tree, node
+def _runs_on(snapshot: Snapshot, shape: Shape, need: Need, flavor: str) -> bool:
+    """False on a model whose speed the shape does not know, where it knows any: nobody verified it there."""
+    if not shape.speeds or not need.is_accelerated:
+        return True
+    model = snapshot.flavors[flavor].model
+    return any(name == model and speed > 0 for name, speed in shape.speeds)
 
 
 class Placer:
@@ -339,25 +341,28 @@ def flavor_amounts(members: Iterable[MemberPlan]) -> dict[str, int]:
 
 def flavor_asks(trees: Mapping[str, QuotaTree], plan: ShapePlan, used: Mapping[str, int]) -> list[Ask]:
     """The quota checks of an attempt that would use these flavors."""
-    return [
-        Ask(tree, node, f"flavor/{name}", used[name])
+    asks = [
+        Ask(tree, node, f"{FLAVOR}{name}", used[name])
         for tree, node in plan.nodes
         for name in used
-        if f"flavor/{name}" in trees[tree].subjects
+        if f"{FLAVOR}{name}" in trees[tree].subjects
     ]
+    if not plan.counting.is_plain:
+        asks += [
+            Ask(tree, node, *found)
+            for tree, node in plan.nodes
+            for found in plan.counting.by_flavor(tree, used)
+        ]
+    return asks
 
 
 def charges_of(plan: ShapePlan, used: Mapping[str, int]) -> tuple[Charge, ...]:
-    """What the attempt is charged: each class and each flavor, at its own node of each tree."""
+    """What the attempt is charged, at its own node of each tree."""
     key = tuple(sorted(used.items()))
     known = plan.charges.get(key)
     if known is None:
-        subjects = [(cls.value, amount) for cls, amount in plan.amounts.items()]
-        subjects += [(f"flavor/{name}", amount) for name, amount in key]
-        known = tuple(
-            Charge(tree, node, subject, amount) for tree, node in plan.nodes for subject, amount in subjects
-        )
-        plan.charges[key] = known
+        parts = parts_of((cls, n, role.count) for role in plan.roles for cls, n in role.need.amounts)
+        known = plan.charges[key] = plan.counting.charges(plan.nodes, Held(plan.amounts, used, parts))
     return known
 
 

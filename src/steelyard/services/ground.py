@@ -95,7 +95,7 @@ class Ground:
         known = known or self._shut(shape)
         if known or not self.refuses:
             return known
-        return over_refusing_limit(self.snapshot, shape)
+        return over_refusing_limit(self.snapshot, shape, self.policy)
 
     def _shut(self, shape: Shape) -> tuple[Reason, ...]:
         """The pools that are closed, where there is no other for the shape."""
@@ -160,8 +160,8 @@ class Grounds:
         if not any(reason.code == ReasonCode.OVER_LIMIT for reason in reasons):
             return reasons
         with self._store.read() as view:
-            snapshot, _ = self._snapshots.full(view, ground.at)
-        return over_refusing_limit(snapshot, shape) or reasons  # what was held may be free by now
+            snapshot, policy = self._snapshots.full(view, ground.at)
+        return over_refusing_limit(snapshot, shape, policy) or reasons  # what was held may be free by now
 
     def judge_guarantee(self, now: int, shape: Shape, replicas: int) -> Judged:
         """Why so many replicas of a shape can't be guaranteed: by the quota of now, not of a moment ago."""
