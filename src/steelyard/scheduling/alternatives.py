@@ -53,7 +53,8 @@ class Alternatives:
         self._failed: set[tuple[str, str]] = set()  # (shape, flavor) that found no place after all
         self._aside: list[tuple[Shape, PendingItem]] = []
         self._gone: set[int] = set()  # attempts looked at already
-        self._narrow: str | None = None  # the flavor of the attempt in hand
+        self._narrow: ShapePlan | None = None  # of the attempt in hand, on the flavor that it was given
+        self._weights: dict[str, int] = {}  # by shape
         self._rounds = 1
 
     def sets_aside(self, shape: Shape, item: PendingItem) -> bool:
@@ -68,10 +69,11 @@ class Alternatives:
         assigned = self._class(shape, plan)
         given = assigned.given.get(shape.key, {})
         for flavor in sorted(given, key=lambda name: (-self._speed(shape, name), name)):
-            if given[flavor] > 0 and self._fits(plan, flavor):
+            narrow = _on(plan, flavor)
+            if given[flavor] > 0 and self._fits(narrow):
                 given[flavor] -= 1
                 self._gone.add(item.attempt_id)
-                self._narrow = flavor
+                self._narrow = narrow
                 return False
             if given.pop(flavor) > 0:
                 self._failed.add((shape.key, flavor))
@@ -83,9 +85,9 @@ class Alternatives:
 
     def narrowed(self, plan: ShapePlan) -> ShapePlan:
         """The plan of the attempt that was just let through, on the flavor that it was given."""
-        if self._narrow is None or self._narrow not in plan.lead.flavors:
+        if self._narrow is None or self._narrow.lead.flavors[0] not in plan.lead.flavors:
             return plan
-        return _on(plan, self._narrow)
+        return self._narrow
 
     def resume(self, waiting: Waiting) -> bool:
         """Puts back those set aside, once the others have been looked at; False when there are none."""
@@ -98,10 +100,8 @@ class Alternatives:
         return bool(back)
 
     # --- the assignment ----------------------------------------------------------------------------
-    def _fits(self, plan: ShapePlan, flavor: str) -> bool:
-        if flavor not in plan.lead.flavors:
-            return False
-        found = self._context.placer.place(_on(plan, flavor))
+    def _fits(self, narrow: ShapePlan) -> bool:
+        found = self._context.placer.place(narrow)
         if found is None:
             return False
         self._context.board.change_members(found.members, 1)
@@ -166,7 +166,13 @@ class Alternatives:
         if (shape.key, flavor) in self._failed or flavor not in self._context.plan(shape).lead.flavors:
             return 0
         speed = self._speed(shape, flavor)
-        return max(1, speed * _WEIGHT // fifth_root(shape.time_limit or UNKNOWN_LENGTH)) if speed > 0 else 0
+        return max(1, speed * _WEIGHT // self._root(shape)) if speed > 0 else 0
+
+    def _root(self, shape: Shape) -> int:
+        known = self._weights.get(shape.key)
+        if known is None:
+            known = self._weights[shape.key] = fifth_root(shape.time_limit or UNKNOWN_LENGTH)
+        return known
 
 
 def fifth_root(length: int) -> int:
