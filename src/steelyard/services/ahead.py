@@ -97,10 +97,11 @@ def place_in_queue(
         count = waiting.count_ahead(
             connection, row["queue"], row["priority"], row["submitted_at"], row["id"]
         )
-    return count + 1, [_entry(each, names) for each in found.first]
+    return count + 1, [entry_view(each, names) for each in found.first]
 
 
-def _entry(earlier: Earlier, names: Mapping[int, Record]) -> Json:
+def entry_view(earlier: Earlier, names: Mapping[int, Record]) -> Json:
+    """Who is ahead. `names`: the rows of those whom the reader may see, by workload."""
     known = names.get(earlier.item.workload_id)
     return {
         "id": None if known is None else render("workload", earlier.item.workload_id),

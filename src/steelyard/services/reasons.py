@@ -47,9 +47,18 @@ def scoped_reason(reason: Reason, scope: Scope) -> Reason:
     params = {key: value for key, value in reason.params.items() if not _names_others(key, value, scope)}
     if reason.code == ReasonCode.POOL_NOT_ADMITTING and params.get("label") in ("project", "team"):
         params["wanted"] = None  # whom else a pool lets in is not theirs to know
-    if "victims" in params and (not params["victims"] or any(not holder.id for holder in holders)):
-        params.update(victims="", victim_count=None)
+    if "victims" in params:
+        params.update(_seen_victims(str(params["victims"] or ""), holders))
     return replace(reason, holders=holders, params=params)
+
+
+def _seen_victims(victims: str, holders: tuple[Holder, ...]) -> dict[str, str | int | None]:
+    """Only those that stand among the holders by name; how many there are where that is all of them."""
+    ids = {holder.id for holder in holders if holder.kind == "workload"}
+    listed = [victim for victim in victims.split(",") if victim]
+    seen = [victim for victim in listed if victim in ids]
+    count = len(seen) if seen and seen == listed else None
+    return {"victims": ",".join(seen), "victim_count": count}
 
 
 def scoped_holders(holders: tuple[Holder, ...], scope: Scope) -> tuple[Holder, ...]:
