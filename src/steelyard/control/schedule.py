@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from steelyard.control.agents import Start, Stop
-from steelyard.control.attempts import attempt_start
+from steelyard.control.commands import start_attempt
 from steelyard.control.context import Context, step
+from steelyard.control.evictions import book_evictions
 from steelyard.control.waiting import Waiting
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
@@ -16,7 +16,6 @@ from steelyard.scheduling import (
     Decisions,
     DropCause,
     DroppedHold,
-    Eviction,
     HoldView,
     Placement,
     ShapeReasons,
@@ -25,7 +24,6 @@ from steelyard.scheduling import (
 )
 from steelyard.services.basis import basis_body
 from steelyard.services.cycles import decisions_body
-from steelyard.services.live import charges_of
 from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveMember
 from steelyard.store import tables as t
 from steelyard.store.statements import Row
@@ -86,8 +84,7 @@ class Scheduler:
             self._place(unit, cycle_id, placement, decisions.now)
         for hold in decisions.holds:
             self._hold(unit, hold, decisions.now)
-        for eviction in decisions.evictions:
-            self._evict(unit, eviction, decisions.now)
+        book_evictions(self._context, unit, cycle_id, decisions.evictions, decisions.now)
 
     # --- placements ------------------------------------------------------------------------------
     def _place(self, unit: Unit, cycle_id: int, placement: Placement, now: int) -> None:
@@ -96,7 +93,7 @@ class Scheduler:
         before = attempt.phase
         attempt.members = [self._member(unit, attempt, plan, placement, now) for plan in placement.members]
         allocations = [a for member in attempt.members for a in member.allocations]
-        attempt.charges = charges_of(attempt.queue, attempt.shape.org_path[0], allocations)
+        attempt.charges = context.state.counting().charges_of(attempt.shape, allocations)
         context.state.note_start(attempt)
         attempt.policy_version = context.state.policy.version
         attempt.simulated = any(context.state.devices[a.device_id].simulated for a in allocations)
@@ -115,6 +112,8 @@ class Scheduler:
         self._waiting.slices(unit, attempt, now)
         attempt.times["placed"] = now
         clusters = sorted(attempt.clusters)
+        fed = {} if attempt.starving_bound is None else {"starving_bound": None}
+        attempt.starving_bound = None
         carrier = context.move(
             unit,
             attempt,
@@ -126,6 +125,7 @@ class Scheduler:
                 "cycle_id": cycle_id,
                 "policy_version": attempt.policy_version,
             },
+            fed,
         )
         detail = {
             "cycle": render("cycle", cycle_id),
@@ -207,78 +207,6 @@ class Scheduler:
         carrier = context.move(unit, attempt, Phase.QUEUED, {"reserved": None})
         moved = (step(Phase.RESERVED, "queued", decisions.now),)
         context.leaf(unit, attempt, carrier, "workload.hold-dropped", moved, reason=dropped.cause.value)
-
-    def _evict(self, unit: Unit, eviction: Eviction, now: int) -> None:
-        context = self._context
-        victim = context.state.attempts[eviction.attempt_id]
-        preemptor = context.state.attempts.get(eviction.preemptor_attempt_id)
-        quantities: dict[str, int] = {}
-        for member in victim.members:
-            for a in member.allocations:
-                quantities[a.device_class.value] = quantities.get(a.device_class.value, 0) + a.quantity
-        started = victim.times.get("started")
-        lost = now - started if started else 0  # at most: a victim that resumes loses less
-        unit.insert(
-            t.eviction,
-            attempt_id=victim.attempt_id,
-            workload_id=victim.workload_id,
-            preemptor_id=eviction.preemptor_workload_id,
-            rule=eviction.rule,
-            policy_version=context.state.policy.version,
-            quantity_json=_encode(quantities).decode(),
-            lost_time=lost,
-            at=now,
-        )
-        detail = {
-            "preemptor": render("workload", eviction.preemptor_workload_id),
-            "rule": eviction.rule,
-            "preemptor_priority": eviction.preemptor_priority,
-            "priority": eviction.priority,
-            "quantity": quantities,
-            "ran": lost,
-            "goes_to": victim.queue,
-            "same_project": preemptor is not None and preemptor.project == victim.project,
-        }
-        stop_attempt(context, unit, victim, now, "preempted", "workload.evict", detail)
-
-
-def start_attempt(context: Context, attempt: LiveAttempt) -> None:
-    """Hand the start to each cluster's agent; it is idempotent by attempt id."""
-    attempt.started_once = True
-    attempt.command_at = context.store.now()
-    for cluster in sorted(attempt.clusters):
-        agent = context.agents.get(cluster)
-        if agent is not None:
-            wanted = attempt_start(context.state, context.store.install_id, attempt, cluster)
-            agent.send(Start((wanted,)))
-
-
-def stop_attempt(
-    context: Context,
-    unit: Unit,
-    attempt: LiveAttempt,
-    now: int,
-    why: str,
-    action: str,
-    detail: dict[str, object],
-) -> None:
-    """Ask a holding attempt to end; TERM first, KILL after its grace."""
-    before = attempt.phase
-    attempt.stop_reason = why
-    attempt.times["stopping"] = now
-    values: Row = {"stopping": now, "stop_reason": why, "sub_stage": attempt.sub_stage}
-    carrier = context.move(unit, attempt, Phase.STOPPING, values)
-    context.leaf(unit, attempt, carrier, action, (step(before, "stopping", now),), detail, reason=why)
-    context.after_commit.append(lambda: send_stop(context, attempt))
-
-
-def send_stop(context: Context, attempt: LiveAttempt) -> None:
-    """(Again) tell the engines to end an attempt."""
-    attempt.command_at = context.store.now()
-    for cluster in sorted(attempt.clusters):
-        agent = context.agents.get(cluster)
-        if agent is not None:
-            agent.send(Stop((render("attempt", attempt.attempt_id),), attempt.spec.grace))
 
 
 def _insert_allocation(unit: Unit, attempt: LiveAttempt, member_id: int, allocation: LiveAllocation) -> None:

@@ -7,7 +7,7 @@ own. Both turn it into a `Snapshot` by the same code, so that they decide the sa
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from steelyard.model.health import DeviceFlag
@@ -34,8 +34,9 @@ from steelyard.scheduling import (
     total_usage,
 )
 from steelyard.scheduling.history import NOTHING_USED, History, Used, history_of, start
+from steelyard.scheduling.prices import PriceList
+from steelyard.scheduling.subjects import Counting
 from steelyard.services.live_records import (
-    LiveAllocation,
     LiveAttempt,
     LiveDevice,
     LiveFlag,
@@ -62,12 +63,14 @@ class LiveState:
         self.trees: dict[str, QuotaTree] = {}
         self.usage: dict[str, dict[tuple[str, str], int]] = {QUEUE_TREE: {}, ORG_TREE: {}}
         self.holds: dict[int, HoldView] = {}
+        self.evicted: dict[str, tuple[int, ...]] = {}  # see Snapshot
         self.releases: dict[int, LiveRelease] = {}  # unproven ones that are open, by attempt
         self.stops_on_failure: set[str] = set()  # clusters where work leaves a device that turns bad
         self.release_within: dict[str, int] = {}  # cluster → µs, where it is declared
         self.policy = Policy(0)
         self.last_looked: dict[str, int] = {}
         self.basis: tuple[tuple[str, str | int], ...] = ()
+        self.prices: PriceList = {}
         self._history = NOTHING_USED
         self._history_tree: QuotaTree | None = None  # from which it follows
         self._started: dict[Used, int] = {}  # since its instant
@@ -78,11 +81,14 @@ class LiveState:
         self._dirty: set[int] = set()
         self._flavors: dict[str, FlavorView] = {}
         self._flavors_stale = True
+        self._counting: tuple[tuple[object, ...], Counting] | None = None
 
     # --- attempts --------------------------------------------------------------------------------
     def add(self, attempt: LiveAttempt) -> None:
         """Take an attempt in, in whatever phase it is."""
         self.remove(attempt.workload_id)
+        if attempt.members:
+            attempt.charges = self.counting().charges_of(attempt.shape, attempt.allocations())
         self.attempts[attempt.attempt_id] = attempt
         self.by_workload[attempt.workload_id] = attempt
         if attempt.group_id is not None:
@@ -136,12 +142,26 @@ class LiveState:
         """Shapes of which something waits."""
         return {key: self._shapes[key] for key in self._waiting}
 
+    def waiting_since(self, shape_key: str, until: int) -> Iterator[PendingItem]:
+        """What waits of a shape, and was submitted by then; in that order."""
+        for submitted, _, item in self._waiting.get(shape_key, ()):
+            if submitted > until:
+                return
+            yield item
+
     @property
     def waiting_count(self) -> int:
         """How many attempts are queued."""
         return sum(len(items) for items in self._waiting.values())
 
     # --- quota -------------------------------------------------------------------------------------
+    def counting(self) -> Counting:
+        """How what is held is counted by the policy in force."""
+        made_of = (self.trees, self.flavors(), self.policy)
+        if self._counting is None or any(a is not b for a, b in zip(self._counting[0], made_of, strict=True)):
+            self._counting = (made_of, Counting(*made_of))
+        return self._counting[1]
+
     def charge(self, charges: tuple[Charge, ...], sign: int) -> list[tuple[str, str, str, int]]:
         """Charge (1) or discharge (−1); the counters' deltas, to be written in the same unit."""
         deltas = []
@@ -149,15 +169,19 @@ class LiveState:
             tree = self.trees.get(item.tree)
             if tree is None or item.node not in tree.nodes:
                 continue
-            usage = self.usage[item.tree]
+            usage = self.usage.setdefault(item.tree, {})
             for node, subject, delta in charge(tree, usage, item.node, item.subject, sign * item.quantity):
                 usage[node, subject] = usage.get((node, subject), 0) + delta
                 deltas.append((item.tree, node, subject, delta))
         return deltas
 
     def recount(self) -> list[tuple[str, str, str, int]]:
-        """Make the usage anew from what is charged; the differences, to be written."""
+        """Make what is charged, and the usage from it, anew by the policy in force; the differences of the
+        usage, to be written."""
+        self._recharge()
         deltas = []
+        for name in sorted({*self.usage} - {*self.trees}):
+            deltas += [(name, *key, -used) for key, used in sorted(self.usage.pop(name).items()) if used]
         for name, tree in self.trees.items():
             own = [
                 (c.node, c.subject, c.quantity)
@@ -170,6 +194,17 @@ class LiveState:
                     deltas.append((name, *key, delta))
             self.usage[name] = dict(fresh)
         return deltas
+
+    def _recharge(self) -> None:
+        """What limits count, and where, follows from the policy; what is held stays the same."""
+        counting = self.counting()
+        for attempt in self.in_phase(*HOLDING_PHASES):
+            charges = counting.charges_of(attempt.shape, attempt.allocations())
+            if charges != attempt.charges:
+                attempt.charges = charges
+                self._running[attempt.attempt_id] = attempt.running_view()
+        for key, hold in self.holds.items():
+            self.holds[key] = replace(hold, charges=counting.charges_at(hold.shape, hold.members))
 
     def _all_charges(self) -> list[Charge]:
         charged = [c for attempt in self.in_phase(*HOLDING_PHASES) for c in attempt.charges]
@@ -243,23 +278,11 @@ class LiveState:
             running=dict(self._running),
             holds=dict(self.holds),
             history=self.history,
+            evicted=dict(self.evicted),
+            prices=self.prices,
             last_looked=dict(self.last_looked),
             basis=self.basis,
         )
-
-
-def charges_of(queue: str, org_leaf: str, allocations: list[LiveAllocation]) -> tuple[Charge, ...]:
-    """What an attempt with these allocations is charged: by class and by flavor, in both trees."""
-    amounts: dict[str, int] = {}
-    for a in allocations:
-        amounts[a.device_class.value] = amounts.get(a.device_class.value, 0) + a.quantity
-        subject = f"flavor/{a.flavor}"
-        amounts[subject] = amounts.get(subject, 0) + a.quantity
-    return tuple(
-        Charge(tree, node, subject, quantity)
-        for tree, node in ((QUEUE_TREE, queue), (ORG_TREE, org_leaf))
-        for subject, quantity in amounts.items()
-    )
 
 
 def _node_view(node: LiveNode) -> NodeView:

@@ -20,11 +20,11 @@ from steelyard.model.ids import render
 from steelyard.model.lifecycle import STAGE_TIMES, Outcome, Phase
 from steelyard.model.policy import QUEUE_TREE, Policy
 from steelyard.model.resources import Availability, DeviceClass, ShareKind
-from steelyard.model.units import parse_duration
+from steelyard.model.units import HOUR, parse_duration
 from steelyard.model.workloads import Shape, WorkloadSpec
 from steelyard.scheduling import ClusterView, HoldView, Snapshot
 from steelyard.services.conditions import place_of, read_condition
-from steelyard.services.live import LiveState, charges_of
+from steelyard.services.live import LiveState
 from steelyard.services.live_records import (
     LiveAllocation,
     LiveAttempt,
@@ -38,10 +38,13 @@ from steelyard.services.past import as_of
 from steelyard.services.policy import load_policy, quota_trees
 from steelyard.services.pool_rules import load_pools
 from steelyard.services.present import Present
+from steelyard.services.price_lists import load_prices
 from steelyard.services.use_history import load_history
 from steelyard.store import live as rows
 from steelyard.store import releases
 from steelyard.store.database import View
+from steelyard.store.evictions import evicted_between
+from steelyard.store.evictions import newest as newest_eviction
 
 _spec = msgspec.json.Decoder(WorkloadSpec).decode
 #: Those that wait for the same thing share it: one record, read once.
@@ -62,12 +65,15 @@ def load_state(connection: View) -> LiveState:
         hold, attempt = _hold(row.plan_json), state.attempts.get(row.attempt_id)
         # one that left while it was reserved: the next cycle drops its hold
         item = hold.item if attempt is None else attempt.item()
-        state.holds[row.attempt_id] = replace(hold, item=item, alive=attempt is not None)
+        charges = state.counting().charges_at(hold.shape, hold.members)
+        state.holds[row.attempt_id] = replace(hold, item=item, alive=attempt is not None, charges=charges)
     for tree, usage in rows.usage_counters(connection).items():
         state.usage[tree] = usage
     load_releases_into(state, connection)
     queues = state.trees.get(QUEUE_TREE)
     state.history = load_history(connection, state.policy.fairness, queues)
+    state.prices = load_prices(connection)
+    state.evicted = evicted_between(connection, newest_eviction(connection) - HOUR)
     return state
 
 
@@ -245,7 +251,6 @@ def read_avoided(text: str | None) -> tuple[int, ...]:
 def live_attempt(row: Any, members: list[LiveMember]) -> LiveAttempt:
     """A row of `store.live` as a live attempt."""
     shape = _shape(row.body_json)
-    allocations = [allocation for member in members for allocation in member.allocations]
     times = {name: getattr(row, name) for name in STAGE_TIMES if name != "release_confirmed"}
     times["release_confirmed"] = None
     simulated = bool(row.attempt_simulated)
@@ -279,13 +284,13 @@ def live_attempt(row: Any, members: list[LiveMember]) -> LiveAttempt:
         simulated,
         None if row.attempt_outcome is None else Outcome(row.attempt_outcome),
         members,
-        charges_of(row.queue, shape.org_path[0], allocations) if allocations else (),
-        read_avoided(row.avoid_json),
+        avoid=read_avoided(row.avoid_json),
         group_id=row.group_id,
         group_index=row.group_index,
         guaranteed=bool(row.guaranteed),
         standby=bool(row.standby),
         activated_at=row.activated_at,
+        starving_bound=row.starving_bound,
     )
 
 

@@ -23,18 +23,21 @@ from steelyard.model.resources import Availability, DeviceClass, ShareKind
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
 from steelyard.scheduling import HoldView, PendingItem, RunningView, ShapeGroup, Snapshot, total_usage
 from steelyard.scheduling.snapshot import least_of, limited
+from steelyard.scheduling.subjects import Counting
 from steelyard.services.basis import Basis, read_basis
 from steelyard.services.derived import COUNTERS, ORG_VERSION, POLICY_VERSION, POOL_VERSION
 from steelyard.services.documents import Document, stored_document
-from steelyard.services.live import MAX_HEADS, LiveState, charges_of
+from steelyard.services.live import MAX_HEADS, LiveState
 from steelyard.services.live_records import Condition, LiveAllocation, LiveDevice, LiveNode
 from steelyard.services.policy import policy_of, trees_of
 from steelyard.services.pool_rules import pools_of, with_state
+from steelyard.services.price_lists import prices_at
 from steelyard.services.shapes import read_shape, shape_id
 from steelyard.services.use_history import history_at
 from steelyard.store import past as rows
 from steelyard.store.cycles import get_cycle
 from steelyard.store.database import View
+from steelyard.store.evictions import evicted_between
 from steelyard.store.unit import NO_HEAD
 
 _DECIDING = {ORG_VERSION, POLICY_VERSION, POOL_VERSION}
@@ -113,8 +116,10 @@ def as_of(view: View, cycle_id: int) -> tuple[Snapshot, Policy, int]:
     state.clusters = dict(then.basis.clusters)
     state.trees = trees_of(documents)
     state.pools = with_state(pools_of(documents), then.basis.shut, then.basis.verified)
-    state.holds = _holds(then)
-    found = _workloads(then)
+    state.policy = policy_of(documents, row["policy_version"])
+    counting = state.counting()
+    state.holds = _holds(then, counting)
+    found = _workloads(then, counting)
     running = {item.attempt_id: item for item in found if isinstance(item, RunningView)}
     snapshot = replace(
         state.snapshot(),
@@ -123,8 +128,18 @@ def as_of(view: View, cycle_id: int) -> tuple[Snapshot, Policy, int]:
         usage=_usage(state, running),
         last_looked=_looked(then),
         history=history_at(view, then.basis.history, state.trees.get(QUEUE_TREE), then.at),
+        prices=prices_at(view, then.basis.prices),
+        evicted=evicted_between(view, then.at - HOUR, then.at),
     )
-    return snapshot, policy_of(documents, row["policy_version"]), then.at
+    return snapshot, state.policy, then.at
+
+
+def documents_of(view: View, cycle_id: int) -> list[Document]:
+    """The declared objects that a stored cycle knew. Raises NotFoundError."""
+    row = get_cycle(view, Scope.system(), cycle_id)
+    if row is None:
+        raise NotFoundError("not-found", kind="cycle", id=render("cycle", cycle_id))
+    return _documents(_Then(view, row["at"], row["log_size"], read_basis(row)))
 
 
 # --- streams -----------------------------------------------------------------------------------------------
@@ -211,8 +226,8 @@ def _load_devices(state: LiveState, then: _Then) -> None:
 
 
 # --- workloads -------------------------------------------------------------------------------------------
-def _holds(then: _Then) -> dict[int, HoldView]:
-    """Places that were kept, as the cycles that made them decided."""
+def _holds(then: _Then, counting: Counting) -> dict[int, HoldView]:
+    """Places that were kept, as the cycles that made them decided, charged by the policy of the instant."""
     stood = {attempt: (since, alive) for attempt, since, alive in then.basis.holds}
     made = rows.decisions_at(then.view, {since for since, _ in stood.values()})
     wanted = frozenset(then.basis.activated)
@@ -221,6 +236,7 @@ def _holds(then: _Then) -> dict[int, HoldView]:
             hold,
             item=replace(hold.item, standby=hold.item.standby and hold.attempt_id not in wanted),
             alive=stood[hold.attempt_id][1],
+            charges=counting.charges_at(hold.shape, hold.members),
         )
         for body in made
         for hold in _decided(body).holds
@@ -260,7 +276,7 @@ class _Known:
 _Waits = tuple[Shape, PendingItem]
 
 
-def _workloads(then: _Then) -> list[RunningView | _Waits]:
+def _workloads(then: _Then, counting: Counting) -> list[RunningView | _Waits]:
     """What held devices, and what waited."""
     found = rows.workloads(then.view, then.log_size)
     streams = {
@@ -279,12 +295,14 @@ def _workloads(then: _Then) -> list[RunningView | _Waits]:
     shapes = {key: read_shape(body) for key, body in _shape_bodies(then.view, live).items()}
     holding = [attempts[row.id].id for row in live if known[row.id].phase in HOLDING_PHASES]
     members = _members(then, holding)
-    return [
-        _waits(row, known[row.id], attempts[row.id], shapes[row.shape_id], then.at)
-        if known[row.id].phase is Phase.QUEUED
-        else _runs(row, known[row.id], attempts[row.id], shapes[row.shape_id], *members[attempts[row.id].id])
-        for row in live
-    ]
+    made: list[RunningView | _Waits] = []
+    for row in live:
+        attempt, shape = attempts[row.id], shapes[row.shape_id]
+        if known[row.id].phase is Phase.QUEUED:
+            made.append(_waits(row, known[row.id], attempt, shape, then.at))
+        else:
+            made.append(_runs(row, known[row.id], attempt, shape, counting, *members[attempt.id]))
+    return made
 
 
 def _shape_bodies(view: View, live: Iterable[rows.PastRow]) -> dict[int, str]:
@@ -308,13 +326,14 @@ def _runs(
     known: _Known,
     attempt: rows.PastRow,
     shape: Shape,
+    counting: Counting,
     plans: tuple[MemberPlan, ...],
     held: list[LiveAllocation],
 ) -> RunningView:
     started = None if known.phase is Phase.STARTING else attempt.started  # what is in its row came later
     return RunningView(
         attempt.id, row.id, shape.key, row.queue, row.project, row.priority, attempt.placed, plans,
-        charges_of(row.queue, shape.org_path[0], held), _spec(row.spec_json).preemptible,
+        counting.charges_of(shape, held), _spec(row.spec_json).preemptible,
         known.phase in (Phase.STOPPING, Phase.RELEASING), row.name, row.submitter, row.kind, started,
         limited(started or attempt.placed, shape.time_limit), least_of(shape),
     )  # fmt: skip
