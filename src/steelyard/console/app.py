@@ -26,6 +26,7 @@ from steelyard.console import (
     support,
     system,
     usage,
+    what_if,
     workload,
     workloads,
 )
@@ -58,6 +59,7 @@ MODULES: tuple[HasPages, ...] = (
     admissions,
     support,
     queues,
+    what_if,
     usage,
     failures,
     evidence,

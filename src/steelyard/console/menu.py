@@ -38,7 +38,7 @@ MENU: tuple[Entry, ...] = (
             "/support", "/register", "/registrations",
         ),
     ),
-    Entry("queues", "/queues", ("/refusals",)),
+    Entry("queues", "/queues", ("/refusals", "/what-if")),
     Entry("usage", "/usage"),
     Entry("failures", "/failures"),
     Entry("evidence", "/evidence", verb=Verb.AUDIT, noun="audit"),

@@ -127,8 +127,8 @@ class Visit:
         given: dict[str, Callable[..., Any]] = {
             name: getattr(speech, name)
             for name in (
-                "say", "word", "reason", "remedy", "factor", "brief", "why", "cause", "advice", "pointer", "error", "finding",
-                "quantity", "amount", "span", "when", "count",
+                "say", "word", "reason", "remedy", "factor", "brief", "why", "cause", "advice", "pointer",
+                "error", "finding", "quantity", "amount", "span", "when", "count",
             )
         }  # fmt: skip
         known = self.identified

@@ -95,6 +95,8 @@ TABLE: dict[str, Row] = {
     "GET /devices/{device:path}": ("/devices/here/nothing", None, NOT_THERE),
     "GET /queues/{queue}": ("/queues/nothing", None, NOT_THERE),
     "GET /queues": ("/queues", None, BOUND),
+    "GET /what-if": ("/what-if?end=x", None, ALL),
+    "POST /what-if": ("/what-if", {"cordon": "none"}, [404, 404, 403, 403, 403, 403, 303]),
     "GET /refusals": ("/refusals", None, ALL),
     "GET /usage": ("/usage?span=week&by=team", None, BOUND),
     "GET /usage/report.json": ("/usage/report.json", None, BOUND),
