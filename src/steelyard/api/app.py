@@ -27,6 +27,7 @@ from steelyard.api import (
     logs,
     metrics,
     objects,
+    policy,
     pools,
     problems,
     queues,
@@ -38,6 +39,7 @@ from steelyard.api import (
     usage,
     users,
     version,
+    what_if,
     workloads,
 )
 from steelyard.api.auth import admit, identify
@@ -66,7 +68,10 @@ ROUTERS: list[APIRouter] = [
     admissions.router,
     register.router,
     queues.router,
+    what_if.router,
+    policy.router,
     cycles.router,
+    cycles.windows,
     failures.router,
     usage.router,
     audit.router,

@@ -7,11 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from steelyard.cli.amounts import amounts
-from steelyard.cli.safe import one_line
 from steelyard.cli.session import Session
 from steelyard.locale.rendering import format_time
 
-_MAX_SHOWN = 20
 Limit = Annotated[int, typer.Option("--limit", metavar="N")]
 
 
@@ -75,17 +73,3 @@ def cycles(
         ("cli.column.log-size", "log_size"),
     ]
     session.emit(rows, lambda: session.table(columns, rows))
-
-
-def replay(session: Session, cycle: Annotated[str, typer.Argument(metavar="CYCLE")]) -> int:
-    """Decides a stored cycle again: exit status 1 where it differs."""
-    found = session.client.replay(cycle)
-
-    def draw() -> None:
-        told = {True: "cli.replay.same", False: "cli.replay.differs", None: "cli.replay.purged"}
-        session.say(told[found["same"]], id=cycle)
-        for difference in found["differences"][:_MAX_SHOWN]:
-            session.line(f"  - {one_line(difference)}")
-
-    session.emit(found, draw)
-    return 1 if found["same"] is False else 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from steelyard.model.workloads import AllocationPlan, MemberPlan
 from steelyard.scheduling.quota import QuotaTree, Usage, charge, total_usage
-from steelyard.scheduling.snapshot import WHOLE, Snapshot
+from steelyard.scheduling.snapshot import WHOLE, Snapshot, taken
 from steelyard.scheduling.views import (
     Charge,
     FreeDevices,
@@ -36,6 +36,30 @@ class FollowTrees:
     """What if these were the quota trees?"""
 
     trees: Mapping[str, QuotaTree]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowNodes:
+    """What if these were the nodes there are? As they are when nobody holds anything of them."""
+
+    nodes: Mapping[int, NodeView]
+
+
+def with_nodes(snapshot: Snapshot, empty: Mapping[int, NodeView]) -> Snapshot:
+    """The snapshot on these nodes: what runs has what it has; what runs on none of them keeps its charges."""
+    nodes = dict(empty)
+    for attempt in sorted(snapshot.running):
+        for member in snapshot.running[attempt].members:
+            for allocation in member.allocations:
+                node = nodes.get(allocation.node_id)
+                if node is not None and allocation.device_id not in node.unavailable:
+                    nodes[node.id] = taken(node, allocation)
+    return replace(snapshot, nodes=nodes)
+
+
+def emptied(snapshot: Snapshot) -> dict[int, NodeView]:
+    """The nodes as they are when nobody holds anything of them."""
+    return dict(without_attempts(snapshot, snapshot.running).nodes)
 
 
 def without_attempts(snapshot: Snapshot, attempt_ids: Collection[int]) -> Snapshot:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from steelyard.model.policy import Policy
+from steelyard.model.reasons import Reason
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.changes import without_attempts
 from steelyard.scheduling.context import EXPLAIN_EVERY
@@ -28,15 +29,17 @@ MAX_CYCLES = 64
 _IMAGINED = 2**62
 
 Length = Callable[[Shape, PendingItem], int | None]
+Judge = Callable[[Snapshot, Policy, Shape], tuple[Reason, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Something is submitted at an instant (µs)."""
+    """Something is submitted at an instant (µs), or waits again; only what is `fresh` is judged."""
 
     at: int
     shape: Shape
     item: PendingItem
+    fresh: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class Expected:
 
     `ends`: when each running attempt's release is proven (µs); one that is not there never ends.
     `length`: how long an attempt holds its devices once it is placed (µs); None: for ever. `stop`: how long
-    one that is asked to stop takes. `arrivals` and `changes` at their instants, in any order.
+    one that is asked to stop takes. `arrivals` and `changes` at their instants, in any order. `judge`: why
+    what is submitted is refused; empty where it is let in.
     """
 
     ends: Mapping[int, int]
@@ -53,6 +57,7 @@ class Expected:
     stop: int = 0
     arrivals: tuple[Arrival, ...] = ()
     changes: tuple[tuple[int, tuple[WhatIf, ...]], ...] = ()
+    judge: Judge | None = None
 
 
 @dataclass(slots=True)
@@ -63,6 +68,7 @@ class Future:
     first: dict[int, int] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
     evictions: list[tuple[int, Eviction]] = field(default_factory=list)
+    refused: dict[int, tuple[Reason, ...]] = field(default_factory=dict)  # by workload
     until: int = 0
     instants: int = 0
     complete: bool = True
@@ -127,10 +133,18 @@ class Forward:
             ended.add(what)
             self._dead.add(what)
         elif isinstance(what, Arrival):
-            self._shapes[what.shape.key] = what.shape
-            self._snapshot = self._snapshot.with_(AddPending(what.shape, what.item))
+            self._arrive(what)
         elif kind == _CHANGES and isinstance(what, tuple):
             self._snapshot, self._policy = changed_by(self._snapshot, self._policy, what)
+
+    def _arrive(self, arrival: Arrival) -> None:
+        judge = self._expected.judge
+        reasons = judge(self._snapshot, self._policy, arrival.shape) if judge and arrival.fresh else ()
+        if reasons:
+            self.future.refused[arrival.item.workload_id] = reasons
+            return
+        self._shapes[arrival.shape.key] = arrival.shape
+        self._snapshot = self._snapshot.with_(AddPending(arrival.shape, arrival.item))
 
     def _cycles(self, now: int) -> None:
         clusters = {
@@ -184,7 +198,7 @@ class Forward:
         submitted = known[1].submitted if known is not None else victim.placed_at
         self._imagined += 1
         item = PendingItem(victim.workload_id, self._imagined, submitted, at)
-        self._push(at, _ARRIVES, Arrival(at, shape, item))
+        self._push(at, _ARRIVES, Arrival(at, shape, item, fresh=False))
 
     # --- books ------------------------------------------------------------------------------------------
     def _note_items(self) -> None:

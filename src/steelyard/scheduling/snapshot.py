@@ -73,7 +73,7 @@ class Snapshot:
     `usage` by tree counts what is charged to each node and what flowed up to it, of everything in a
     charged phase: what runs, stops or is being released, and what holds keep (see `HoldView`).
     `running` has every attempt that holds devices. `last_looked` says when each shape's reasons were
-    last made. `eviction_budgets` are evictions left by queue; a queue without one is not bounded.
+    last made. `evicted` has the evictions of the last hour, by the queue for whose work they were.
     """
 
     nodes: Mapping[int, NodeView] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Snapshot:
     running: Mapping[int, RunningView] = field(default_factory=dict)  # by attempt id
     holds: Mapping[int, HoldView] = field(default_factory=dict)  # by attempt id
     history: History = NOTHING_USED  # what was used lately, decayed
-    eviction_budgets: Mapping[str, int] = field(default_factory=dict)
+    evicted: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # queue → when it was evicted for
     timeline: Mapping[int, int] = field(default_factory=dict)  # attempt id → latest end, µs
     prices: PriceList = field(default_factory=dict)  # by class, what room on devices can still earn
     last_looked: Mapping[str, int] = field(default_factory=dict)  # shape key → µs
@@ -102,7 +102,10 @@ class Snapshot:
             victim = draft.running[eviction.attempt_id]
             draft.running[eviction.attempt_id] = replace(victim, stopping=True)
         looked = {**self.last_looked, **dict.fromkeys(decisions.looked, decisions.now)}
-        return replace(draft.finish(), last_looked=looked)
+        evicted = dict(self.evicted)
+        for eviction in decisions.evictions:
+            evicted[eviction.preemptor_queue] = (*evicted.get(eviction.preemptor_queue, ()), decisions.now)
+        return replace(draft.finish(), last_looked=looked, evicted=evicted)
 
     def with_(self, change: Change) -> Snapshot:
         """The snapshot as it would be; nothing is changed."""
@@ -207,7 +210,7 @@ class _Draft:
         for member in members:
             node = self.nodes[member.node_id]
             for allocation in member.allocations:
-                node = _taken(node, allocation)
+                node = taken(node, allocation)
             self.nodes[member.node_id] = node
 
     def finish(self) -> Snapshot:
@@ -233,7 +236,8 @@ def _without(group: ShapeGroup, left: set[int]) -> ShapeGroup:
     return replace(group, heads=heads, count=group.count - gone) if gone else group
 
 
-def _taken(node: NodeView, allocation: AllocationPlan) -> NodeView:
+def taken(node: NodeView, allocation: AllocationPlan) -> NodeView:
+    """The node after somebody has taken this."""
     if allocation.flavor in node.accelerators:
         free = _devices_without(node.accelerators[allocation.flavor], allocation)
         return replace(node, accelerators={**node.accelerators, allocation.flavor: free})

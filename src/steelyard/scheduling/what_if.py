@@ -18,7 +18,14 @@ from typing import TypeAlias
 from steelyard.model.policy import Policy
 from steelyard.model.reasons import Reason
 from steelyard.model.workloads import Shape
-from steelyard.scheduling.changes import EndAttempts, FollowTrees, with_trees, without_attempts
+from steelyard.scheduling.changes import (
+    EndAttempts,
+    FollowNodes,
+    FollowTrees,
+    with_nodes,
+    with_trees,
+    without_attempts,
+)
 from steelyard.scheduling.decide import decide
 from steelyard.scheduling.decisions import Decisions, Eviction, Placement, Refusal, ShapeReasons
 from steelyard.scheduling.snapshot import AddDevices, AddPending, Change, ChangeLimit, CordonNode, Snapshot
@@ -35,7 +42,7 @@ class FollowPolicy:
     policy: Policy
 
 
-WhatIf: TypeAlias = Change | EndAttempts | FollowTrees | FollowPolicy
+WhatIf: TypeAlias = Change | EndAttempts | FollowNodes | FollowTrees | FollowPolicy
 
 
 class Fate(StrEnum):
@@ -133,6 +140,8 @@ def changed_by(
             policy = change.policy
         elif isinstance(change, FollowTrees):
             snapshot = with_trees(snapshot, change.trees)
+        elif isinstance(change, FollowNodes):
+            snapshot = with_nodes(snapshot, change.nodes)
         elif isinstance(change, EndAttempts):
             snapshot = without_attempts(snapshot, change.attempt_ids)
         else:

@@ -20,6 +20,7 @@ from steelyard.model.lifecycle import HOLDING_PHASES, Phase
 from steelyard.model.organisation import Scope
 from steelyard.model.policy import QUEUE_TREE, Policy
 from steelyard.model.resources import Availability, DeviceClass, ShareKind
+from steelyard.model.units import HOUR
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
 from steelyard.scheduling import HoldView, PendingItem, RunningView, ShapeGroup, Snapshot, total_usage
 from steelyard.scheduling.snapshot import least_of, limited

@@ -78,10 +78,11 @@ def _load(view: View) -> _Loaded:
         QUEUE_TREE: QuotaTree(*trees[QUEUE_TREE]),
         ORG_TREE: with_unbounded_root(ORG_TREE, *trees[ORG_TREE], ORG_ROOT),
     }
-    return _Loaded(policy, trees, built, _routes(documents, policy))
+    return _Loaded(policy, trees, built, routes_of(documents, policy))
 
 
-def _routes(documents: Iterable[Document], policy: Policy) -> Routes:
+def routes_of(documents: Iterable[Document], policy: Policy) -> Routes:
+    """The routing that follows from the declared objects of some instant."""
     routing = next((d.spec for d in documents if isinstance(d.spec, RoutingSpec)), RoutingSpec(()))
     queues = frozenset(document.name for document in documents if isinstance(document.spec, QueueSpec))
     return Routes(

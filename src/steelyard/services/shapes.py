@@ -37,8 +37,21 @@ def make_shape(
         "", queue, place.project, org_path(place), priority,
         tuple((role.name, role.count, role.request) for role in spec.roles),
         spec.preemptible, spec.kind.value, place.environment, priority_class, user, spec.time_limit,
+        _least(spec), spec.topology,
     )  # fmt: skip
-    return replace(shape, key=sha256(_encode(shape)).hexdigest())
+    return keyed(shape)
+
+
+def _least(spec: WorkloadSpec) -> tuple[int, ...]:
+    """By role; empty where none is elastic, so that such shapes stay what they were."""
+    if all(role.least is None for role in spec.roles):
+        return ()
+    return tuple(role.count if role.least is None else role.least for role in spec.roles)
+
+
+def keyed(shape: Shape) -> Shape:
+    """The shape with the key that its content gives it."""
+    return replace(shape, key=sha256(_encode(replace(shape, key=""))).hexdigest())
 
 
 def shape_id(key: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from steelyard.model.organisation import Scope
 from steelyard.store import tables as t
@@ -35,3 +35,31 @@ def get_cycle(connection: Connection, scope: Scope, cycle_id: int) -> Record | N
         return None
     row = connection.execute(select(t.cycle).where(_c.id == cycle_id)).first()
     return None if row is None else record(row)
+
+
+def cycle_ids(
+    connection: Connection, scope: Scope, since: int, until: int, after: int | None, limit: int
+) -> list[int]:
+    """Ids of the cycles of `[since, until)` (µs), the oldest first, from behind `after`."""
+    if scope.projects is not None:
+        return []
+    query = select(_c.id).where(_c.at >= since, _c.at < until).order_by(_c.id).limit(limit)
+    if after is not None:
+        query = query.where(_c.id > after)
+    return list(connection.execute(query).scalars())
+
+
+def count_cycles(connection: Connection, scope: Scope, since: int, until: int) -> int:
+    """How many cycles `[since, until)` has."""
+    if scope.projects is not None:
+        return 0
+    query = select(func.count()).select_from(t.cycle).where(_c.at >= since, _c.at < until)
+    return int(connection.execute(query).scalar_one())
+
+
+def cycles_of(connection: Connection, scope: Scope, since: int, until: int, limit: int) -> list[Record]:
+    """(id, at, policy_version) of the cycles of `[since, until)` (µs), the oldest first."""
+    if scope.projects is not None:
+        return []
+    query = select(_c.id, _c.at, _c.policy_version).where(_c.at >= since, _c.at < until)
+    return [record(row) for row in connection.execute(query.order_by(_c.id).limit(limit))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from steelyard.client.asynchronous.access import AsyncAccess
 from steelyard.client.asynchronous.evidence import AsyncEvidence
+from steelyard.client.asynchronous.foresight import AsyncForesight
 from steelyard.client.asynchronous.objects import AsyncObjects
 from steelyard.client.asynchronous.pools import AsyncPools
 from steelyard.client.asynchronous.programs import AsyncPrograms
@@ -14,7 +15,7 @@ from steelyard.client.asynchronous.workloads import AsyncWorkloads
 
 class AsyncClient(
     AsyncWorkloads, AsyncPrograms, AsyncReleases, AsyncResources, AsyncPools, AsyncObjects, AsyncEvidence,
-    AsyncAccess,
+    AsyncForesight, AsyncAccess,
 ):
     """A server as a program sees it. Usable as an asynchronous context manager, within one event loop.
 

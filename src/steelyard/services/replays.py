@@ -1,0 +1,70 @@
+"""All stored cycles of a window decided again, oldest first, a bounded number a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from steelyard.identity.authorise import authorise, scope
+from steelyard.model.errors import InvalidError, UnavailableError
+from steelyard.model.ids import parse, render
+from steelyard.model.organisation import Principal, Verb
+from steelyard.services.cycles import PastSnapshots, replay
+from steelyard.store import cycles as repository
+from steelyard.store.retention import cycles_purged_until
+from steelyard.store.store import Store
+
+Json = dict[str, Any]
+MAX_STEP = 200
+
+
+def replay_window(
+    store: Store,
+    principal: Principal,
+    snapshots: object,
+    since: int | None = None,
+    until: int | None = None,
+    cursor: str | None = None,
+    limit: int = MAX_STEP,
+) -> Json:
+    """Cycles of `[since, until)` (µs; since the first kept, until now), from behind the cursor.
+
+    `first` is the first of this call that differs, with its differences. `purged` are cycles of which what
+    they rested on is no longer kept; `kept_since`: cycles from before are gone altogether (null: none is).
+    Raises ForbiddenError, InvalidError, UnavailableError.
+    """
+    authorise(principal, Verb.VIEW, "cycle")
+    if not isinstance(snapshots, PastSnapshots):
+        raise UnavailableError("replay-not-served")
+    since, until = since or 0, store.now() if until is None else until
+    if since >= until:
+        raise InvalidError("window-empty", since=since, until=until)
+    seen = scope(principal, Verb.VIEW, "cycle")
+    after = parse("cycle", cursor) if cursor else None
+    found: Json = dict.fromkeys(("checked", "same", "different", "purged"), 0)
+    first = None
+    with store.read() as view:
+        ids = repository.cycle_ids(view, seen, since, until, after, max(1, min(limit, MAX_STEP)))
+        total = repository.count_cycles(view, seen, since, until)
+        kept = cycles_purged_until(view)
+        for number in ids:
+            answer = replay(view, seen, snapshots, number)
+            if answer["purged"]:
+                found["purged"] += 1
+                continue
+            found["checked"] += 1
+            found["same" if answer["same"] else "different"] += 1
+            if not answer["same"] and first is None:
+                first = {
+                    "id": render("cycle", number), "differences": answer["differences"],
+                    "count": answer["count"],
+                }  # fmt: skip
+    more = len(ids) == max(1, min(limit, MAX_STEP))
+    return {
+        "since": since,
+        "until": until,
+        **found,
+        "first": first,
+        "total": total,
+        "kept_since": kept or None,
+        "next_cursor": render("cycle", ids[-1]) if more else None,
+    }
