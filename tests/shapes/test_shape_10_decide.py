@@ -59,7 +59,7 @@ def test_the_signature_is_final() -> None:
 def test_the_snapshot_holds_what_later_decisions_rest_on() -> None:
     names = {field.name for field in dataclasses.fields(Snapshot)}
     assert names >= {
-        "usage", "trees", "history", "holds", "eviction_budgets", "timeline", "prices", "clusters",
+        "usage", "trees", "history", "holds", "evicted", "timeline", "prices", "clusters",
         "pending", "running", "last_looked", "basis",
     }
 

@@ -26,6 +26,7 @@ from steelyard.engines.port import (
     Observation,
     ReleaseProbe,
     Sample,
+    Signal,
     StartReply,
 )
 from steelyard.model.resources import FoundNode
@@ -59,6 +60,13 @@ class Stop:
 
     attempt_ids: tuple[str, ...]
     grace: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Tell these attempts to save their work: they are going to be stopped."""
+
+    attempt_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,7 @@ class ReadResult:
     files: tuple[tuple[str, str, str, int], ...]  # (attempt, member, path, bytes at most)
 
 
-Command: TypeAlias = Start | Stop | Fence | ReadEnd | ReadResult | Probe | Forget
+Command: TypeAlias = Start | Stop | Checkpoint | Fence | ReadEnd | ReadResult | Probe | Forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +231,8 @@ class Agent:
                 self._report(Seen(self.cluster, replies=self.engine.start(command.attempts)))
             elif isinstance(command, Stop):
                 self.engine.stop(command.attempt_ids, command.grace)
+            elif isinstance(command, Checkpoint):
+                self._save(command)
             elif isinstance(command, Fence):
                 self._report(Seen(self.cluster, fences=self.engine.fence(command.attempt_ids)))
             elif isinstance(command, ReadEnd):
@@ -239,6 +249,11 @@ class Agent:
             # an engine's call: whatever went wrong in it must not end this cluster's thread
             log.exception("engine-call-failed", cluster=self.cluster, command=type(command).__name__)
             self._unreachable(error)
+
+    def _save(self, command: Checkpoint) -> None:
+        if Signal.CHECKPOINT in self.engine.capabilities().signals:
+            for attempt_id in command.attempt_ids:
+                self.engine.signal(attempt_id, Signal.CHECKPOINT)
 
     def _ends_of(self, command: ReadEnd) -> Iterator[tuple[str, str, tuple[Line, ...]]]:
         """Read here, and not in the control thread: a log may be made to be read slowly. One that can't be
@@ -328,6 +343,7 @@ class Agent:
 
 #: Commands that carry nothing but what they are about, in the order in which they are carried out.
 _MERGED: dict[type, str] = {
+    Checkpoint: "attempt_ids",
     Fence: "attempt_ids", ReadEnd: "members", ReadResult: "files", Probe: "attempt_ids",
     Forget: "attempt_ids",
 }  # fmt: skip
@@ -336,8 +352,8 @@ _MERGED: dict[type, str] = {
 def merge(commands: Iterable[Command]) -> Iterator[Command]:
     """The same commands with those of a kind in one, each attempt once, `BATCH` attempts at most.
 
-    Starts come first, then stops, fences, ends, probes and what may be forgotten: that is the order of these
-    in the life of an attempt, and of different attempts the order does not matter.
+    Starts come first, then stops, what is to be saved, fences, ends, probes and what may be forgotten. What
+    is stopped was told before to save its work; of different attempts the order does not matter.
     """
     starts: dict[str, AttemptStart] = {}
     stops: dict[int, dict[str, None]] = {}

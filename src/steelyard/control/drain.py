@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from steelyard.control.commands import stop_attempt
 from steelyard.control.context import Context
-from steelyard.control.schedule import stop_attempt
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
 from steelyard.services.departures import AT_ONCE, DRAINED, RUNS, departure_order, may_leave

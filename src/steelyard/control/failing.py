@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from steelyard.control.commands import stop_attempt
 from steelyard.control.context import Context
-from steelyard.control.schedule import stop_attempt
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
 from steelyard.services.conditions import sign_view

@@ -9,6 +9,7 @@ import msgspec
 from steelyard.control.agents import Forget
 from steelyard.control.context import Context, step
 from steelyard.control.ends import Ended, outcome_of
+from steelyard.control.evictions import settle_eviction
 from steelyard.control.quarantine import open_release, reasons_of, seen_of
 from steelyard.control.retry import avoided, follow_up
 from steelyard.control.verdict import speaker, verdict_on
@@ -68,6 +69,7 @@ def finish(
     detail: Row = {**ended.detail, "outcome": outcome.value, "receipt": receipt, "next": follows}
     if verdict is not None:
         detail["verdict"] = leaf_view(verdict)
+    settle_eviction(unit, attempt, detail)
     moved = (*ended.transitions, step(Phase.RELEASING, "finished", now, outcome.value))
     if follows is None:
         _leave(context, unit, attempt, now, outcome, verdict, values, detail, moved)

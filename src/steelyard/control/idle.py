@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from steelyard.control.commands import stop_attempt
 from steelyard.control.context import Context
-from steelyard.control.schedule import stop_attempt
 from steelyard.engines.port import Sample
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase

@@ -9,9 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from steelyard.control.attempts import isolation_of
+from steelyard.control.commands import (
+    is_term_owed,
+    send_stop,
+    start_attempt,
+    stop_attempt,
+    term_due,
+)
 from steelyard.control.context import Context, step
 from steelyard.control.release import begin_release
-from steelyard.control.schedule import send_stop, start_attempt, stop_attempt
 from steelyard.control.waiting import Waiting
 from steelyard.engines.port import MemberObservation, MemberPhase, Observation, StartReply, StartState
 from steelyard.model.errors import InvalidError
@@ -265,6 +271,8 @@ class Reconciler:
         context.changed = True
 
     def _tell_again(self, attempt: LiveAttempt, now: int) -> None:
+        if attempt.phase is Phase.STOPPING and is_term_owed(attempt, now):
+            send_stop(self._context, attempt)
         if now - attempt.command_at < TELL_AGAIN:
             return
         unseen = any(member.seen is None for member in attempt.members)
@@ -274,7 +282,8 @@ class Reconciler:
             if self._from_backup(attempt):
                 self._look_again(attempt, now)
         elif attempt.phase is Phase.STOPPING:
-            send_stop(self._context, attempt)
+            if not attempt.command_at or attempt.command_at >= term_due(attempt):  # else it saves its work
+                send_stop(self._context, attempt)
             if unseen:
                 self._look_again(attempt, now)
         elif attempt.attempt_id in self._absent:

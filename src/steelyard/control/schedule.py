@@ -26,7 +26,6 @@ from steelyard.services.basis import basis_body
 from steelyard.services.cycles import decisions_body
 from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveMember
 from steelyard.store import tables as t
-from steelyard.store.statements import Row
 from steelyard.store.unit import Unit
 
 _encode = msgspec.json.Encoder(order="deterministic").encode

@@ -171,6 +171,7 @@ class MemberObservation:
     endpoint: str | None = None
     isolation: Isolation | None = None  # None: not started yet, or the engine does not tell
     limits: str | None = None  # what bounds it: cgroup-v2 | cgroup-v1 | rlimit; None as above
+    saved_at: int | None = None  # up to when its work is saved; None: the engine does not know
 
 
 @dataclass(frozen=True, slots=True)

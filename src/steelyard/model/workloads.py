@@ -40,6 +40,7 @@ class MemberRequest:
     clusters: tuple[str, ...] = ()  # allowed clusters; empty: any
     node_labels: tuple[tuple[str, str], ...] = ()
     needs: tuple[tuple[str, str], ...] = ()  # what the pool must offer: label key → value
+    device_memory: int = 0  # MiB that it has of each device that it is on; 0: as its share gives
 
     def amount(self, device_class: DeviceClass) -> int:
         """The quantity asked of a class; 0 when it is not asked for."""
@@ -72,7 +73,8 @@ class PullPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A set of like members. A gang starts `count` of them together or none."""
+    """A set of like members. A gang starts `count` of them together or none; with `least`, as many as fit and
+    at least so many."""
 
     name: str
     count: int
@@ -89,6 +91,7 @@ class Role:
     runtime: Runtime = Runtime.HOST  # container just where there is an image, venv just where there is one
     venv: str | None = None  # an absolute folder
     pull: PullPolicy = PullPolicy.NEVER
+    least: int | None = None  # None: all of `count`
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,14 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
+class Topology:
+    """How near to each other members must be: keys of node labels, from far to near (zone, rack, …)."""
+
+    required: str | None = None  # all in one domain of this level, or the attempt does not start
+    preferred: str | None = None  # in one domain of this level if there is one
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadSpec:
     """What a submitter declares, after template expansion and validation."""
 
@@ -147,6 +158,7 @@ class WorkloadSpec:
     template: str | None = None  # name@version
     time_limit: int | None = None  # µs of running
     grace: int = 10_000_000  # µs between TERM and KILL
+    checkpoint: int | None = None  # µs it may take to save its work when told to, before TERM; None: it can't
     restart: RestartPolicy = RestartPolicy.ON_INFRASTRUCTURE
     max_attempts: int = 3
     hold: bool = False
@@ -158,14 +170,7 @@ class WorkloadSpec:
     array: Array | None = None
     idle_limit: IdleLimit | None = None
     evaluation: Evaluation | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """How near to each other members must be: keys of node labels, from far to near (zone, rack, …)."""
-
-    required: str | None = None  # all in one domain of this level, or the attempt does not start
-    preferred: str | None = None  # in one domain of this level if there is one
+    topology: Topology | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from steelyard.model.resources import DeviceClass
+from steelyard.model.units import HOUR
 from steelyard.scheduling.context import EXPLAIN_EVERY, Context
 from steelyard.scheduling.decisions import Eviction
 from steelyard.scheduling.placement import ShapePlan, allocations_of
@@ -41,7 +42,7 @@ def propose(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) 
         return None
     context.preemptions_tried += 1
     looks = context.board.looks
-    choice = choose(context, plan, reach, pool, _allowed(context, plan.shape.queue))
+    choice = choose(context, plan, reach, pool, _allowed(context, plan, item))
     context.preemption_looks += context.board.looks - looks
     if choice is None:
         if pool.is_cut:
@@ -108,12 +109,18 @@ def _eviction(reach: Reach, loss: Loss, verdict: Verdict) -> Eviction:
     )
 
 
-def _allowed(context: Context, queue: str) -> int:
-    """Evictions left to a queue's work."""
-    budget = context.snapshot.eviction_budgets.get(queue)
+def _allowed(context: Context, plan: ShapePlan, item: PendingItem) -> int:
+    """Evictions left to the queue's work in this hour. What a service is guaranteed is not bounded by it."""
+    most, budget = context.policy.max_victims, context.rules.of(plan.shape.queue).preemption.per_hour
+    if budget is None or item.guaranteed:
+        return most
+    queue = plan.shape.queue
+    lately = [at for at in context.snapshot.evicted.get(queue, ()) if at > context.now - HOUR]
     spent = sum(1 for eviction in context.evictions.values() if eviction.preemptor_queue == queue)
-    most = context.policy.max_victims
-    return most if budget is None else min(most, budget - spent)
+    left = min(most, budget - len(lately) - spent)
+    if lately and left < most:
+        context.wake(min(lately) + HOUR)
+    return left
 
 
 def _is_in_reach(context: Context, plan: ShapePlan, pool: Pool) -> bool:

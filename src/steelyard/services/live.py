@@ -292,9 +292,15 @@ def _node_view(node: LiveNode) -> NodeView:
     totals: dict[str, int] = {}
     unavailable: set[int] = set()
     withheld: dict[str, dict[str, int]] = {}
+    memories: dict[int, int] = {}
+    parts: set[int] = set()
     for device in node.devices:
         if device.flavor is None or device.has_children:
             continue
+        if device.device_class in ACCELERATORS and device.memory:
+            memories[device.id] = device.memory
+        if device.parent_uid is not None:
+            parts.add(device.id)
         totals[device.flavor] = totals.get(device.flavor, 0) + device.capacity
         free = device.free
         if device.availability is not Availability.AVAILABLE:
@@ -324,13 +330,20 @@ def _node_view(node: LiveNode) -> NodeView:
         totals,
         frozenset(unavailable),
         {flavor: tuple(sorted(kept.items())) for flavor, kept in withheld.items()},
+        memories,
+        frozenset(parts),
     )
 
 
 def _flavors(devices: Iterable[LiveDevice]) -> dict[str, FlavorView]:
     found: dict[str, FlavorView] = {}
+    memory: dict[str, int] = {}
     for device in devices:
-        if device.flavor is not None and not device.has_children and device.flavor not in found:
+        if device.flavor is None or device.has_children:
+            continue
+        if device.device_class in ACCELERATORS and device.memory:
+            memory[device.flavor] = max(device.memory, memory.get(device.flavor, 0))
+        if device.flavor not in found:
             found[device.flavor] = FlavorView(
                 device.flavor,
                 device.device_class,
@@ -340,4 +353,4 @@ def _flavors(devices: Iterable[LiveDevice]) -> dict[str, FlavorView]:
                 device.family,
                 device.simulated,
             )
-    return dict(sorted(found.items()))
+    return {name: replace(view, memory=memory.get(name)) for name, view in sorted(found.items())}

@@ -755,6 +755,17 @@ eviction = Table(
     _text("quantity_json", False),
     _int("lost_time", False),
     _int("at", False),
+    _int("cycle_id"),  # NULL from here on: of an eviction from before this was recorded
+    _str("queue"),  # the victim's, where it waits again
+    _int("priority"),
+    _int("preemptor_attempt_id"),
+    _str("preemptor_queue"),
+    _int("preemptor_priority"),
+    _text("requested_json"),  # by class, what the preemptor asks for; in one of its evictions of a cycle only
+    _text("shares_json"),  # where shares decided
+    _int("saved_at"),  # µs: up to when the victim's work is known to be saved
+    Index("eviction_at", "at"),
+    Index("eviction_preemptor", "preemptor_id"),
 )
 receipt = Table(
     "receipt",

@@ -163,7 +163,7 @@ def test_more_victims_than_the_policy_allows_evicts_nobody() -> None:
 
 def test_the_queues_eviction_budget_is_kept() -> None:
     base = waiting(full(gpus=4), group(HIGH, item(50), item(51), item(52)))
-    decisions = decide(replace(base, eviction_budgets={"q": 2}), POLICY, NOW)
+    decisions = decide(base, policy(preemption=PreemptionRule(per_hour=2)), NOW)
     assert len(decisions.evictions) == 2
     assert [hold.attempt_id for hold in decisions.holds] == [50, 51]
 

@@ -41,6 +41,7 @@ from tests.unit.scheduling.build import (
 )
 
 SECOND = 1_000_000
+HOUR = 3600 * SECOND
 A = shape("a", request(gpu=1000), queue="a")
 B = shape("b", request(gpu=1000), queue="b")
 QUEUES = ("a", "b", "c")
@@ -180,9 +181,13 @@ def test_a_delay_runs_from_the_last_eviction_and_says_when_it_ends() -> None:
 
 
 def test_evictions_count_against_the_budget_of_the_queue_that_they_are_made_for() -> None:
-    base = replace(borrowed(), eviction_budgets={"a": 1, "b": 0})
-    assert len(arrives(base, group(A, item(50), item(51))).evictions) == 1
-    assert arrives(replace(base, eviction_budgets={"a": 0}), group(A, item(50))).evictions == ()
+    rules = {"a": QueueRules(preemption=PreemptionRule(per_hour=2))}
+    base = replace(borrowed(), evicted={"a": (NOW - HOUR, NOW - HOUR + 9), "b": (NOW, NOW, NOW)})
+    decisions = arrives(base, group(A, item(50), item(51)), under=policy(queues=rules))
+    assert len(decisions.evictions) == 1
+    spent = replace(base, evicted={"a": (NOW - 5, NOW - HOUR + 9)})
+    decisions = arrives(spent, group(A, item(50)), under=policy(queues=rules))
+    assert (decisions.evictions, decisions.stats.next_at) == ((), NOW + 9)
 
 
 def test_what_others_borrowed_goes_before_the_queues_own_lower_priorities() -> None:

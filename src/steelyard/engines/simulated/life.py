@@ -101,6 +101,7 @@ class Life:
         if member.phase is MemberPhase.RUNNING and member.behaviour.checkpoint is not None:
             member.checkpoint = member.record.progress + at - (member.started_at or at)
             member.marks.append((at, "checkpoint"))
+            self._touch(member, at)
 
     def hide(self, member: Member, at: int) -> bool:
         """Its node can't be reached any more. False: it had ended, or can't be seen already."""

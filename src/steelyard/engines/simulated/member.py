@@ -108,7 +108,14 @@ class Member:
             ending.text if ended else None,
             self.stop_requested,
             self.timed_out,
+            saved_at=self._saved_at(),
         )
+
+    def _saved_at(self) -> int | None:
+        """When what its last checkpoint saves was done; None before the first."""
+        if self.started_at is None or self.checkpoint is None:
+            return None
+        return self.started_at + max(0, self.checkpoint - self.record.progress)
 
 
 def opening(at: int, timing: Timing, fault: Suffering | None) -> list[Step]:

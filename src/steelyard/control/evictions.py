@@ -1,0 +1,133 @@
+"""An eviction as it is booked: its row, its leaf, and what the victim is told.
+
+A workload that declares that it writes checkpoints is asked for one first and given its time for that; TERM
+follows when the time is over, whatever became of it. What it has lost is known where the engine says up to
+when its work is saved; else it is at most what it ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from steelyard.control.commands import stop_attempt
+from steelyard.control.context import Context
+from steelyard.model.ids import render
+from steelyard.model.units import HOUR
+from steelyard.scheduling import Eviction
+from steelyard.services.live_records import LiveAttempt
+from steelyard.store import tables as t
+from steelyard.store.statements import Row
+from steelyard.store.unit import Unit
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def book_evictions(
+    context: Context, unit: Unit, cycle_id: int, evictions: tuple[Eviction, ...], now: int
+) -> None:
+    """All evictions of a cycle. What a preemptor asks for is noted with the first that is made for it."""
+    counted: set[int] = set()
+    for eviction in evictions:
+        is_first = eviction.preemptor_attempt_id not in counted
+        counted.add(eviction.preemptor_attempt_id)
+        _book(context, unit, cycle_id, eviction, is_first, now)
+    _remember(context, evictions, now)
+
+
+def _remember(context: Context, evictions: tuple[Eviction, ...], now: int) -> None:
+    """For the budgets of the queues; what is older than an hour no longer counts."""
+    evicted = context.state.evicted
+    for eviction in evictions:
+        known = evicted.get(eviction.preemptor_queue, ())
+        evicted[eviction.preemptor_queue] = (*(at for at in known if at > now - HOUR), now)
+
+
+def _book(
+    context: Context, unit: Unit, cycle_id: int, eviction: Eviction, is_first: bool, now: int
+) -> None:
+    victim = context.state.attempts[eviction.attempt_id]
+    preemptor = context.state.attempts.get(eviction.preemptor_attempt_id)
+    quantities, saved = held_by(victim), saved_at(victim)
+    requested = _requested(preemptor) if is_first and preemptor is not None else None
+    lost = lost_since(victim, saved, now)
+    shares = None if eviction.shares is None else msgspec.to_builtins(eviction.shares)
+    unit.insert(
+        t.eviction,
+        attempt_id=victim.attempt_id,
+        workload_id=victim.workload_id,
+        preemptor_id=eviction.preemptor_workload_id,
+        rule=eviction.rule,
+        policy_version=context.state.policy.version,
+        quantity_json=_encode(quantities).decode(),
+        lost_time=lost,
+        at=now,
+        cycle_id=cycle_id,
+        queue=eviction.queue,
+        priority=eviction.priority,
+        preemptor_attempt_id=eviction.preemptor_attempt_id,
+        preemptor_queue=eviction.preemptor_queue,
+        preemptor_priority=eviction.preemptor_priority,
+        requested_json=None if requested is None else _encode(requested).decode(),
+        shares_json=None if shares is None else _encode(shares).decode(),
+        saved_at=saved,
+    )
+    detail: dict[str, object] = {
+        "cycle": render("cycle", cycle_id),
+        "preemptor": render("workload", eviction.preemptor_workload_id),
+        "preemptor_attempt": render("attempt", eviction.preemptor_attempt_id),
+        "preemptor_queue": eviction.preemptor_queue,
+        "preemptor_priority": eviction.preemptor_priority,
+        "rule": eviction.rule,
+        "queue": eviction.queue,
+        "priority": eviction.priority,
+        "quantity": quantities,
+        "ran": lost_since(victim, None, now),
+        "lost": lost,
+        "saved_at": saved,
+        "checkpoint": victim.spec.checkpoint,
+        "goes_to": victim.queue,
+        "same_project": preemptor is not None and preemptor.project == victim.project,
+    }
+    if shares is not None:
+        detail["shares"] = shares
+    stop_attempt(context, unit, victim, now, "preempted", "workload.evict", detail)
+
+
+def held_by(attempt: LiveAttempt) -> dict[str, int]:
+    """Quantity by class that an attempt has."""
+    found: dict[str, int] = {}
+    for member in attempt.members:
+        for a in member.allocations:
+            found[a.device_class.value] = found.get(a.device_class.value, 0) + a.quantity
+    return found
+
+
+def _requested(attempt: LiveAttempt) -> Mapping[str, int]:
+    return {device_class.value: amount for device_class, amount in attempt.shape.totals().items() if amount}
+
+
+def saved_at(attempt: LiveAttempt) -> int | None:
+    """Up to when the work of every member is saved; None where that is not known of one of them."""
+    seen = [None if member.seen is None else member.seen.saved_at for member in attempt.members]
+    known = [at for at in seen if at is not None]
+    return min(known) if known and len(known) == len(seen) else None
+
+
+def lost_since(attempt: LiveAttempt, saved: int | None, now: int) -> int:
+    """µs of running that have to be done again: since what is saved, else all of it at most."""
+    started = attempt.times.get("started")
+    if not started:
+        return 0
+    return max(0, now - max(started, saved or 0))
+
+
+def settle_eviction(unit: Unit, attempt: LiveAttempt, detail: Row) -> None:
+    """What an evicted attempt had saved by its end, into its row and its leaf."""
+    saved, ended = saved_at(attempt), attempt.times.get("ended")
+    if attempt.stop_reason != "preempted" or saved is None or ended is None:
+        return
+    lost = lost_since(attempt, saved, ended)
+    unit.update(t.eviction, {"attempt_id": attempt.attempt_id}, lost_time=lost, saved_at=saved)
+    detail |= {"saved_at": saved, "lost": lost}
