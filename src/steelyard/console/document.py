@@ -53,6 +53,8 @@ def document_of(view: Mapping[str, Any]) -> str:
         body["workFolder"] = {"sizeLimit": _amount("memory", spec["work_limit"])}
     body |= {new: made(spec[old]) for old, (new, made) in _PARTS.items() if spec.get(old)}
     body = {key: value for key, value in body.items() if _DEFAULTS.get(key) != value}
+    if spec.get("topology"):
+        body["topology"] = {key: level for key, level in spec["topology"].items() if level is not None}
     body["roles"] = [_role(role) for role in spec["roles"]]
     return dump({"kind": "Workload", "metadata": metadata, "spec": body})
 
@@ -60,6 +62,8 @@ def document_of(view: Mapping[str, Any]) -> str:
 def _role(role: Mapping[str, Any]) -> Json:
     request = role["request"]
     found: Json = {"name": role["name"], "count": role["count"], "command": list(role["command"])}
+    if role.get("least") is not None:
+        found["min"] = role["least"]
     if role.get("env"):
         found["env"] = dict(role["env"])
     found["requests"] = {name: _amount(name, quantity) for name, quantity in request["amounts"]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from steelyard.engines.port import AttemptStart, DeviceBinding, MemberStart
 from steelyard.model.ids import render
 from steelyard.model.resources import DeviceClass
@@ -12,14 +14,17 @@ from steelyard.store.statements import Row
 
 #: The variable in which a task of an array finds its number.
 ARRAY_INDEX = "STEELYARD_ARRAY_INDEX"
+#: The variable in which a member of an elastic role finds how many of it were started together.
+MEMBERS = "STEELYARD_MEMBERS"
 
 
 def attempt_start(state: LiveState, install_id: str, attempt: LiveAttempt, cluster: str) -> AttemptStart:
     """The members of an attempt that run on one cluster."""
     roles = {role.name: role for role in attempt.spec.roles}
+    own = Counter(member.role for member in attempt.members)
     index = attempt.group_index if attempt.spec.array is not None else None
     members = tuple(
-        _member(state, roles[member.role], member, index)
+        _member(state, roles[member.role], member, _env(roles[member.role], own[member.role], index))
         for member in attempt.members
         if member.cluster == cluster
     )
@@ -43,6 +48,12 @@ def attempt_start(state: LiveState, install_id: str, attempt: LiveAttempt, clust
     )
 
 
+def _env(role: Role, members: int, index: int | None) -> tuple[tuple[str, str], ...]:
+    """The role's own variables, and those that only the attempt can tell."""
+    told = () if role.least is None else ((MEMBERS, str(members)),)
+    return (*role.env, *told) if index is None else (*role.env, *told, (ARRAY_INDEX, str(index)))
+
+
 def isolation_of(attempt: LiveAttempt) -> Row:
     """What the leaf of a start says of it: in which mode the members really run, and what that does not
     enforce for any one of them. Empty where the engine does not tell."""
@@ -55,7 +66,9 @@ def isolation_of(attempt: LiveAttempt) -> Row:
     return {"isolation": {"mode": ", ".join(modes), "not_enforced": sorted(missing)}}
 
 
-def _member(state: LiveState, role: Role, member: LiveMember, index: int | None) -> MemberStart:
+def _member(
+    state: LiveState, role: Role, member: LiveMember, env: tuple[tuple[str, str], ...]
+) -> MemberStart:
     bindings = []
     cpu = memory = 0
     for allocation in member.allocations:
@@ -81,7 +94,7 @@ def _member(state: LiveState, role: Role, member: LiveMember, index: int | None)
         index=member.index,
         node=member.node,
         command=role.command,
-        env=role.env if index is None else (*role.env, (ARRAY_INDEX, str(index))),
+        env=env,
         devices=tuple(bindings),
         cpu=cpu,
         memory=memory,

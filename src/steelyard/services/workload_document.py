@@ -47,6 +47,7 @@ _KEYS = frozenset(
         "template",
         "timeLimit",
         "grace",
+        "checkpoint",
         "restart",
         "maxAttempts",
         "hold",
@@ -58,6 +59,7 @@ _KEYS = frozenset(
         "array",
         "idleLimit",
         "evaluation",
+        "topology",
     }
 )
 #: A reference as registries have it (the OCI distribution specification), or an image's id; nothing else.
@@ -152,6 +154,7 @@ def _spec(
         template=template,
         time_limit=r.span("timeLimit", None, longest=366 * DAY),
         grace=r.span("grace", _DEFAULT.grace, longest=HOUR) or 0,
+        checkpoint=r.span("checkpoint", None, longest=HOUR),
         restart=r.choice("restart", RestartPolicy, _DEFAULT.restart),
         max_attempts=r.integer("maxAttempts", _DEFAULT.max_attempts, low=1, high=MAX_ATTEMPTS),
         hold=r.flag("hold"),
@@ -171,7 +174,7 @@ def _spec(
 def _role(r: DocumentReader) -> Role:
     role = Role(
         name=r.name("name"),
-        count=r.integer("count", 1, low=1, high=MAX_COUNT),
+        **_members(r),
         request=_request(r),
         command=_command(r),
         env=_env(r.reader("env")),
@@ -185,6 +188,15 @@ def _role(r: DocumentReader) -> Role:
     )
     r.finish()
     return role
+
+
+def _members(r: DocumentReader) -> dict[str, int | None]:
+    """`count`, and where the role is elastic `min`: the fewest with which it starts."""
+    count = r.integer("count", 1, low=1, high=MAX_COUNT)
+    least = r.integer("min", None, low=1, high=MAX_COUNT) if r.has("min") else None
+    if least is not None and least > count:
+        r.wrong("field-out-of-bounds", r.at("min"), low=1, high=count)
+    return {"count": count, "least": least}
 
 
 def _surroundings(r: DocumentReader) -> dict[str, Any]:
@@ -218,14 +230,17 @@ def _request(r: DocumentReader) -> MemberRequest:
         amount = inner.amount(device_class.value, device_class.value, 0)
         if amount:
             amounts.append((device_class, amount))
+    memory = inner.amount("deviceMemory", DeviceClass.MEMORY.value, 0)
     inner.finish()
+    if memory and not any(device_class in ACCELERATORS for device_class, _ in amounts):
+        inner.wrong("field-invalid", inner.at("deviceMemory"), expected="beside gpu | npu | other")
     if not amounts:
         inner.wrong("field-invalid", inner.path, expected="a quantity above zero")
     if sum(device_class in ACCELERATORS for device_class, _ in amounts) > 1:
         inner.wrong("field-invalid", inner.path, expected="gpu | npu | other")
     return MemberRequest(
         tuple(amounts), r.names("flavors", 64), r.texts("models", 64), r.names("clusters", 64),
-        r.labels("nodeLabels"), r.labels("needs"),
+        r.labels("nodeLabels"), r.labels("needs"), memory,
     )  # fmt: skip
 
 

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from steelyard.model.units import DAY, SECOND
-from steelyard.model.workloads import Array, Evaluation, IdleLimit, Replicas, WorkloadKind
-from steelyard.services.reading import DocumentReader
+from steelyard.model.workloads import Array, Evaluation, IdleLimit, Replicas, Topology, WorkloadKind
+from steelyard.services.reading import DocumentReader, check_label_key
 
 MAX_REPLICAS = 100
 MAX_COMPLETIONS = 100_000
@@ -36,7 +36,21 @@ def read(r: DocumentReader, kind: WorkloadKind) -> dict[str, Any]:
         "array": _array(r.reader("array")) if r.has("array") else None,
         "idle_limit": _idle(r.reader("idleLimit")) if r.has("idleLimit") else None,
         "evaluation": _evaluation(r.reader("evaluation")) if r.has("evaluation") else None,
+        "topology": _topology(r.reader("topology")) if r.has("topology") else None,
     }
+
+
+def _topology(r: DocumentReader) -> Topology | None:
+    """Keys of node labels; an empty block says nothing."""
+    found = Topology(_level(r, "required"), _level(r, "preferred"))
+    r.finish()
+    return None if found == Topology() else found
+
+
+def _level(r: DocumentReader, key: str) -> str | None:
+    if not r.has(key):
+        return None
+    return r.attempt("", lambda: check_label_key(r.take(key), r.at(key)))
 
 
 def _replicas(r: DocumentReader) -> Replicas:
