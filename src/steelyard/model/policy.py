@@ -165,6 +165,7 @@ class QueueOrder(StrEnum):
 
     FAIR_SHARE = "FairShare"  # the smallest dominant share above quota, with what was used lately
     PRIORITY = "Priority"  # those within their nominal quota first, then the higher priority
+    STRICT_PRIORITY = "StrictPriority"  # the higher priority first, whoever owns the quota
 
 
 class NodeOrder(StrEnum):

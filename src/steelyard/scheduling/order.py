@@ -9,7 +9,7 @@ so that it takes nothing that is somebody else's.
 Between the children of a cohort, each stands with the first of its own, and the smaller is first: what is
 guaranteed; the share above quota with what is asked for (FairShare; without it for what is due, so that a
 large gang is not passed by small ones for ever), or whether it has to borrow (Priority); then band, time and
-ids. Between roots, which share nothing but devices, band, time and ids decide.
+ids (under StrictPriority these alone). Between roots, which share nothing but devices, they decide, too.
 
 After a placement only the queues it charged or evicted from change their places. What does not fit blocks
 its own shape (an equal one can't fit either); at the head of a StrictFIFO queue all behind it on its flavors.

@@ -45,6 +45,7 @@ class Turns:
         self.tree = snapshot.trees.get(QUEUE_TREE)
         self.shares = Shares(self.tree, rules, snapshot.flavors, past) if self.tree is not None else None
         self.fair = policy.order is QueueOrder.FAIR_SHARE
+        self.strict = policy.order is QueueOrder.STRICT_PRIORITY
         self._rules = rules
         self._flavors = snapshot.flavors
         self._bands: dict[str, tuple[int, int]] = {}
@@ -128,7 +129,7 @@ class Turns:
         """Of a queue or cohort among its siblings, with this attempt as its first."""
         band, ageing = self.band(shape)
         share = NONE
-        if self.shares is not None and self.tree is not None and self.tree.nodes.get(node) is not None:
+        if self.shares is not None and not self.strict and node in self.shares.tree.nodes:
             share = self._standing(self.shares, node, shape, item)
         time = item.submitted + ageing
         return (not item.guaranteed, share, -band, time, item.workload_id, item.attempt_id)

@@ -328,6 +328,7 @@ def test_within_nominal_quota_goes_before_a_higher_priority_that_borrows() -> No
     within = shape("w", request(gpu=1000), queue="r", priority=1), item(2)
     assert first_of(Policy(1), borrows, within, queues=queues) == 2
     assert first_of(Policy(1, order=QueueOrder.FAIR_SHARE), borrows, within, queues=queues) == 2
+    assert first_of(Policy(1, order=QueueOrder.STRICT_PRIORITY), borrows, within, queues=queues) == 1
 
 
 def test_the_factors_have_the_numbers_of_each_level() -> None:
