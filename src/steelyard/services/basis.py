@@ -8,10 +8,12 @@ looked at too lately to look for victims again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
 
+from steelyard.model.policy import QUEUE_TREE
 from steelyard.scheduling import EXPLAIN_EVERY, ClusterView, Snapshot
 from steelyard.services.price_lists import instant_of
 from steelyard.services.shapes import shape_id
@@ -58,13 +60,16 @@ def basis_body(snapshot: Snapshot, now: int, written: int) -> str:
 
 def _looked(snapshot: Snapshot, now: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Only where it matters: something of a lower priority runs in the shape's queue, or anywhere for what
-    is guaranteed."""
+    is guaranteed, or another queue has borrowed."""
     lately = {key: at for key, at in snapshot.last_looked.items() if now - at < EXPLAIN_EVERY}
     if not lately:
         return ()
     lowest: dict[str, int] = {}
-    for attempt in snapshot.running.values():
-        lowest[attempt.queue] = min(attempt.priority, lowest.get(attempt.queue, attempt.priority))
+    having = [(attempt.queue, attempt.priority) for attempt in snapshot.running.values()]
+    having += [(hold.shape.queue, hold.shape.priority) for hold in snapshot.holds.values()]
+    for queue, priority in having:
+        lowest[queue] = min(priority, lowest.get(queue, priority))
+    borrowers = _borrowers(snapshot, lowest)
     found: dict[int, list[int]] = {}
     waiting = {group.shape.key: group.shape for group in snapshot.pending}
     waiting.update((hold.shape.key, hold.shape) for hold in snapshot.holds.values())
@@ -76,9 +81,22 @@ def _looked(snapshot: Snapshot, now: int) -> tuple[tuple[int, tuple[int, ...]], 
         below = lowest.get(shape.queue, shape.priority)
         if shape.key in guaranteed and anywhere is not None:
             below = anywhere
-        if at is not None and below < shape.priority:
+        if at is not None and (below < shape.priority or borrowers - {shape.queue}):
             found.setdefault(at, []).append(shape_id(shape.key))
     return tuple((at, tuple(sorted(ids))) for at, ids in sorted(found.items()))
+
+
+def _borrowers(snapshot: Snapshot, queues: Iterable[str]) -> set[str]:
+    """Those of the queues that use more than they own of anything."""
+    tree = snapshot.trees.get(QUEUE_TREE)
+    if tree is None:
+        return set()
+    known = {name for name in queues if name in tree.nodes}
+    return {
+        name
+        for (name, subject), used in snapshot.usage.get(QUEUE_TREE, {}).items()
+        if name in known and tree.governs(subject) and used > tree.subtree(name, subject)
+    }
 
 
 def read_basis(row: Record) -> Basis:

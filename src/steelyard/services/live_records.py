@@ -111,6 +111,7 @@ class LiveAttempt:
     guaranteed: bool = False  # within its service's guarantee
     standby: bool = False  # as which it was born …
     activated_at: int | None = None  # … and until when
+    served: int = 0  # µs that attempts before it ran which were stopped for others
     starving_bound: int | None = None  # µs within which it should have started, once it has waited longer
 
     def following(self, attempt_id: int, now: int, not_before: int, avoid: tuple[int, ...]) -> LiveAttempt:
@@ -121,9 +122,16 @@ class LiveAttempt:
             version=self.version + 1, attempt_version=1, times={"submitted": now, "eligible": now},
             cancel_requested_at=None, stop_reason=None, not_before=not_before, policy_version=None,
             previous_id=self.attempt_id, sliced_until=None, simulated=False, outcome=None, members=[],
-            charges=(), avoid=avoid, started_once=False, command_at=0, probe_at=0, last_probes={},
-            result=None, result_read=False, starving_bound=None,
+            charges=(), avoid=avoid, served=self.served + self._ran(), started_once=False, command_at=0,
+            probe_at=0, last_probes={}, result=None, result_read=False, starving_bound=None,
         )  # fmt: skip
+
+    def _ran(self) -> int:
+        """How long it ran, where it was stopped for others; what failed is done again from its beginning."""
+        started, ended = self.times.get("started"), self.times.get("ended")
+        if self.outcome is not Outcome.PREEMPTED or started is None or ended is None:
+            return 0
+        return ended - started
 
     @property
     def clusters(self) -> set[str]:
@@ -139,7 +147,7 @@ class LiveAttempt:
         eligible = self.times.get("eligible") or self.submitted_at
         return PendingItem(
             self.workload_id, self.attempt_id, self.submitted_at, eligible, self.not_before,
-            avoid=self.avoid, guaranteed=self.guaranteed, standby=self.stands_by,
+            avoid=self.avoid, guaranteed=self.guaranteed, standby=self.stands_by, served=self.served,
         )
 
     @property
@@ -161,7 +169,7 @@ class LiveAttempt:
             placed,
             self.plans(),
             self.charges,
-            self.spec.preemptible,
+            self.spec.preemptible and not self.guaranteed,
             stopping,
             self.name,
             self.submitter,

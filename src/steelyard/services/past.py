@@ -202,6 +202,7 @@ def _load_devices(state: LiveState, then: _Then) -> None:
             state.touch_node(node.id)
     found = rows.devices(then.view, then.at)
     parents = {row.parent_id for row in found}
+    uids = {row.id: row.uid for row in found}
     past, taken = rows.capacity(then.view, then.at), rows.occupied(then.view, then.at)
     other = rows.replaced_facts(then.view, then.at, _FACTS)
     for row in found:
@@ -213,7 +214,7 @@ def _load_devices(state: LiveState, then: _Then) -> None:
         device = LiveDevice(
             row.id, row.node_id, row.cluster, row.uid, DeviceClass(row._mapping["class"]), family, model,
             capacity, memory, Availability(availability), reason, row.simulated, row.id in parents, 0,
-            row.pool, row.flavor,
+            row.pool, row.flavor, parent_uid=uids.get(row.parent_id or 0),
         )  # fmt: skip
         if row.id in taken:
             device.condition = Condition(occupied=taken[row.id])
@@ -319,6 +320,7 @@ def _waits(
         avoid=_nodes(attempt.avoid_json) if attempt.avoid_json else (),
         guaranteed=bool(row.guaranteed),
         standby=bool(row.standby) and (row.activated_at is None or row.activated_at > at),
+        served=int(attempt.served),
     )  # fmt: skip
 
 
@@ -334,7 +336,7 @@ def _runs(
     started = None if known.phase is Phase.STARTING else attempt.started  # what is in its row came later
     return RunningView(
         attempt.id, row.id, shape.key, row.queue, row.project, row.priority, attempt.placed, plans,
-        counting.charges_of(shape, held), _spec(row.spec_json).preemptible,
+        counting.charges_of(shape, held), _spec(row.spec_json).preemptible and not row.guaranteed,
         known.phase in (Phase.STOPPING, Phase.RELEASING), row.name, row.submitter, row.kind, started,
         limited(started or attempt.placed, shape.time_limit), least_of(shape),
     )  # fmt: skip

@@ -156,7 +156,7 @@ def test_lent_headroom_is_used_by_others_and_taken_back_within_grace_and_release
 def test_a_replica_that_finds_no_place_names_what_holds_it(house: House) -> None:
     service = serve(house, initial=1, max=4)
     house.run_until(lambda: running(house, service) == 1)
-    batch = [house.submit(f"b{number}", **BATCH) for number in range(6)]
+    batch = [house.submit(f"b{number}", **BATCH, preemptible=False) for number in range(6)]
     house.run_until(lambda: others(house) == 6000)
     scale(house, service, 2)
     house.tick(3)
