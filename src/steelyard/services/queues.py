@@ -11,6 +11,7 @@ from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, UNBOUNDED, Policy
 from steelyard.scheduling.quota import QuotaTree, Usage, available, potential, shown
 from steelyard.scheduling.rules import rules_of
+from steelyard.services.fair_use import NOTHING, fair_use
 from steelyard.services.kinds import FLAVOR_PREFIX, Kind
 from steelyard.services.policy import load_policy, quota_trees
 from steelyard.store.declared import current
@@ -44,6 +45,7 @@ def _page(store: Store, principal: Principal, name: str) -> list[Json]:
         usage = usage_counters(view).get(name, {})
         specs = {row.key: row.spec for row in current(view, Scope.system())}
         live = count_live(view, seen)
+        fair = fair_use(view, tree, usage, policy) if name == QUEUE_TREE else None
     keys = visible_keys(specs, seen)
     classes = _flavor_classes(specs)
     counts: dict[str, dict[str, int]] = {}
@@ -53,6 +55,10 @@ def _page(store: Store, principal: Principal, name: str) -> list[Json]:
             phases = counts.setdefault(node, {})
             phases[phase] = phases.get(phase, 0) + number
     shown_nodes = [node for node in tree_views(tree, usage, counts, classes) if _key(node) in keys]
+    if fair is not None:
+        for shown_node in shown_nodes:
+            for limit in shown_node["limits"]:
+                limit.update(fair.get((shown_node["node"], limit["subject"]), NOTHING))
     return [{**node, **_rules(policy, tree, node)} for node in shown_nodes]
 
 

@@ -39,6 +39,12 @@ def load_history(view: View, fairness: Fairness, queues: QuotaTree | None) -> Hi
     return history_of(queues, at, read_body(body), started(view, at, _NEVER))
 
 
+def newest_history(view: View, fairness: Fairness, queues: QuotaTree) -> History:
+    """What the newest sum says, without what has started since."""
+    newest = rows.newest_sum(view) if fairness.half_life else None
+    return NOTHING_USED if newest is None else history_of(queues, newest[0], read_body(newest[1]))
+
+
 def history_at(view: View, at: int, queues: QuotaTree | None, until: int) -> History:
     """What a cycle at `until` worked on that had the sum of `at`; 0: it had none."""
     body = rows.sum_at(view, at) if at else None
