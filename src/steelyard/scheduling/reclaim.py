@@ -3,7 +3,8 @@
 - `within-queue`: a strictly lower priority of its own queue.
 - `guarantee`: what a service is guaranteed is taken back from any queue, from a strictly lower priority.
 - `reclaim`: nominal quota of its own side that others of the cohort borrowed, as the queue's `Reclaim` says.
-- `reclaim-while-borrowing`: it would borrow itself; only priorities below its own and below `borrow_below`.
+- `reclaim-while-borrowing`: it would borrow itself; only priorities below its own and below `borrow_below`,
+  and nothing of what the other queue owns.
 - `fair-share`: it would borrow itself and the order is by fair share: from a side whose share is still not
   below its own when all victims are gone, and would be above it again with any one of them.
 
@@ -209,11 +210,14 @@ class Reach:
         if tie is None:
             return True
         usage = self.usage
-        return any(
-            amount_of(loss.view.charges, subject)
-            and all(usage.get((node, subject), 0) > self._owned(node, subject) for node in tie.path)
-            for subject in tie.borrowed
-        )
+        for subject in tie.borrowed:
+            amount = amount_of(loss.view.charges, subject)
+            spared = 1 if loss.rule == RECLAIM else amount  # who would borrow takes nothing that is owned
+            if amount and all(
+                usage.get((node, subject), 0) - spared >= self._owned(node, subject) for node in tie.path
+            ):
+                return True
+        return False
 
     def judge(self, loss: Loss, needed: Iterable[str], charges: Sequence[Charge]) -> Verdict | None:
         """By which rule the attempt, charged this, may have the victim stopped; None: it may not.
@@ -233,13 +237,25 @@ class Reach:
             for subject in subjects
         )
         rule = self._rule(loss.view, is_owned)
-        if rule is None or rule != FAIR_SHARE:
-            return None if rule is None else Verdict(rule)
+        if rule is None or (rule == BORROWING and not self._keeps_its_own(tie, subjects)):
+            return None
+        if rule != FAIR_SHARE:
+            return Verdict(rule)
         own, without, with_it = self._compared(tie, loss.view, asked, subjects)
         if own > without or own >= with_it:
             return None
         shown = Shares(tie.near, tie.path[-1], own // _SHOWN, without // _SHOWN, with_it // _SHOWN)
         return Verdict(FAIR_SHARE, shown)
+
+    def _keeps_its_own(self, tie: Tie, subjects: Iterable[str]) -> bool:
+        """Whether the victim's queue and its cohorts still use what they own: whoever would only borrow it
+        would be evicted for them again."""
+        usage = self.usage
+        return all(
+            usage.get((node, subject), 0) >= self._owned(node, subject)
+            for node in tie.path
+            for subject in subjects
+        )
 
     def _is_above_with(self, tie: Tie, view: RunningView, subject: str) -> bool:
         """With the victim back, every node of its path has more than it owns."""
@@ -375,7 +391,7 @@ def _is_hosted(context: Context, plan: ShapePlan, flavor: str) -> bool:
         if devices is not None and need.amount >= DEVICE:
             left -= len(devices.whole) * DEVICE // need.amount
         elif devices is not None:
-            left -= devices.missing(need.amount) == 0
+            left -= devices.missing(need.amount, need.memory) == 0
         else:
             left -= flavor_free(state, flavor) // max(1, need.amount)
         if left <= 0:

@@ -17,12 +17,12 @@ from steelyard.scheduling.remedies import Remedy
 from steelyard.scheduling.smallest import Search, smallest
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.services.ahead import compared, item_of, place_in_queue
+from steelyard.services.evictions import eviction_views
 from steelyard.services.past_reasons import past_reasons
 from steelyard.services.policy import routes
 from steelyard.services.reasons import own_reasons, reason_view, scoped_reason, starving_reasons
 from steelyard.services.remedies import elsewhere, remedy_view
 from steelyard.services.shapes import read_shape
-from steelyard.services.views import eviction_views
 from steelyard.store import workloads as repository
 from steelyard.store.database import View
 from steelyard.store.inventory import outages

@@ -5,7 +5,7 @@ Ids are rendered, times are µs, what is not known is None. Sentences are not ma
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from steelyard.model.orghistory import OrgHistory
 from steelyard.model.workloads import Shape
 from steelyard.services import groups
 from steelyard.services.evaluations import evaluation_view, evaluations_of_model
+from steelyard.services.evictions import eviction_views, made_views
 from steelyard.services.reasons import own_reasons, reason_view, waiting_reasons
 from steelyard.services.releases import outline, people_of
 from steelyard.services.shapes import read_shape
@@ -131,12 +132,14 @@ def workload_view(connection: View, scope: Scope, row: Record, history: OrgHisto
         ahead = waiting.count_ahead(connection, row["queue"], row["priority"], row["submitted_at"], row["id"])
     names = repository.account_names(connection, {row["submitter"]})
     spec: Json = msgspec.json.decode(row["spec_json"])
+    _tell_requested(spec, shown)
     return {
         **view,
         "reasons": [reason_view(reason) for reason in reasons],
         "verdict": verdicts[-1] if verdicts and row["outcome"] not in (None, "succeeded") else None,
         "attempts": shown,
         "evictions": eviction_views(connection, scope, row["id"]),
+        "evicted": made_views(connection, scope, row["id"]),
         "spec": spec,
         "submitter": names.get(row["submitter"], row["submitter"]),
         "cancel_reason": row["cancel_reason"],
@@ -146,6 +149,14 @@ def workload_view(connection: View, scope: Scope, row: Record, history: OrgHisto
         "evaluation": evaluation_view(connection, scope, row, spec.get("evaluation")),
         "evaluations": evaluations_of_model(connection, scope, row["id"]),
     }
+
+
+def _tell_requested(spec: Json, attempts: Iterable[Json]) -> None:
+    """What each member asked for by class; what it was granted of a device may be more."""
+    asked = {role["name"]: dict(role["request"]["amounts"]) for role in spec["roles"]}
+    for attempt in attempts:
+        for member in attempt["members"]:
+            member["requested"] = asked.get(member["role"])
 
 
 def _use(connection: View, row: Record) -> Json | None:
@@ -290,26 +301,4 @@ def next_holders(connection: View, scope: Scope, attempt: Record, allocations: l
                     "started_at": found["started"],
                 }
             )
-    return shown
-
-
-def eviction_views(connection: View, scope: Scope, workload_id: int) -> list[Json]:
-    """By whom a workload was stopped, and what it cost, in order of time. Names within the scope alone."""
-    rows = repository.evictions_of(connection, workload_id)
-    seen: Mapping[int, Record] = repository.names_of(connection, scope, {row["preemptor_id"] for row in rows})
-    shown = []
-    for row in rows:
-        preemptor = seen.get(row["preemptor_id"])
-        shown.append(
-            {
-                "attempt": render("attempt", row["attempt_id"]),
-                "preemptor": render("workload", row["preemptor_id"]) if preemptor else None,
-                "preemptor_name": preemptor["name"] if preemptor else None,
-                "rule": row["rule"],
-                "policy_version": row["policy_version"],
-                "quantity": msgspec.json.decode(row["quantity_json"]),
-                "lost_time": row["lost_time"],
-                "at": row["at"],
-            }
-        )
     return shown

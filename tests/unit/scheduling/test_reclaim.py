@@ -133,6 +133,17 @@ def test_who_would_borrow_takes_only_from_priorities_below_the_bound() -> None:
     assert arrives(base, wide, under=rule(borrow_below=4)).evictions == ()
 
 
+def test_who_would_borrow_takes_nothing_that_another_queue_owns() -> None:
+    """`b` has borrowed one device with its pair; without the pair it would have less than it owns."""
+    limits = {key: limit for name in "abc" for key, limit in nominal(name, "gpu", 1000).items()}
+    base = snapshot([node(1, gpus=3)], queues=queue_tree(limits, QUEUES))
+    base = started(base, group(shape("pair", request(gpu=2000), queue="b"), item(1)))
+    base = started(base, group(replace(A, key="own"), item(2)), at=NOW - SECOND)
+    wide = group(replace(A, priority=9), item(50))
+    base = running(base, 2, priority=9)
+    assert arrives(base, wide, under=rule(borrow_below=9)).evictions == ()
+
+
 def deep() -> QuotaTree:
     """Two cohorts with two queues each below one root."""
     parents = {"all": None, "left": "all", "right": "all"}
