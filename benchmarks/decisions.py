@@ -1,8 +1,8 @@
 """Decisions a second, without a store: how fast work is placed when all that it costs is thinking.
 
 `quota_only_per_s`: thirty queues in five cohorts, 15,000 workloads as in Kueue's baseline (small, medium and
-large ones by priority, borrowing within the cohort), on nodes that always have room. `all_rules_per_s`: the same
-queues under every rule at once (fair shares with a memory, limits of teams and projects and of flavors,
+large ones by priority, borrowing within the cohort), on nodes that always have room. `all_rules_per_s`: the
+same queues under every rule at once (fair shares with a memory, limits of teams and projects and of flavors,
 reservations, preemption and reclaim, best fit), with fractions, gangs and two models on nodes that are full.
 
 Counted is the processor time of making snapshots and deciding, for each attempt that was placed; booking is

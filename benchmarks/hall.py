@@ -1,5 +1,5 @@
-"""The scheduling core without a store: the live state of the control loop, one call of `decide` a cycle, and the
-books kept as the loop keeps them. Time is counted where it is spent: making snapshots, deciding, booking.
+"""The scheduling core without a store: the live state of the control loop, one call of `decide` a cycle, and
+the books kept as the loop keeps them. Time is counted where it is spent: making snapshots, deciding, booking.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Kueue's own performance work (its generator's configurations `baseline` and `large-scale`) for our benchmarks:
-who is submitted when, the queues as documents, and the least time that any scheduler could need.
+"""Kueue's own performance work (its generator's configurations `baseline` and `large-scale`) as our benchmarks
+take it: who is submitted when, the queues as documents, and the least time that any scheduler could need.
 
 A unit is one core. Each queue owns 20 and may borrow 100 within its cohort.
 """
@@ -83,7 +83,7 @@ PUBLISHED_LARGE = {"kueue_wall_s": 1179.0}
 
 
 def documents(load: Load) -> list[dict[str, Any]]:
-    """A simulated cluster with room for what all queues own, the queues, and a namespace and route for each."""
+    """A simulated cluster with room for what all queues own, the queues, a namespace and routes for each."""
     cores = len(load.names) * NOMINAL
     return [*yaml.safe_load_all(_SITE.format(nodes=-(-cores // 60))), *_queues(load)]
 

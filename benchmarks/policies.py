@@ -1,4 +1,4 @@
-"""The named policies of the benchmarks: documents as an administrator declares them, and what they stand for."""
+"""The named policies of the benchmarks: documents as an administrator declares them, and what they mean."""
 
 from __future__ import annotations
 

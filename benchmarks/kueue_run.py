@@ -1,0 +1,141 @@
+"""Kueue's performance work through the whole control plane: submitted when its generator would, every
+transition durable with its leaf, run by the simulated engine. On the machine's clock, or on one that moves when told.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import text
+
+from benchmarks.kueue import Load, documents, means, workload
+from benchmarks.policies import documents as policy_documents
+from benchmarks.support import progress
+from steelyard.control.collector import tune
+from steelyard.control.loop import ControlLoop
+from steelyard.engines.simulated import SimulatedEngine, parse_simulation
+from steelyard.model.organisation import Binding, Principal, RoleName
+from steelyard.model.units import MILLISECOND, SECOND
+from steelyard.services.declared import apply
+from steelyard.services.documents import parse_document
+from steelyard.services.live_load import SnapshotSource
+from steelyard.services.submission import Submitted
+from steelyard.services.workloads import Desk
+from steelyard.store.store import Store
+
+ADMIN = Principal("us_0000000000000", "user", "admin", (Binding("admin", RoleName.ADMINISTRATOR, None, 1),))
+#: The most that is submitted in one pass of the loop: a group of the store's writer.
+MOST_AT_ONCE = 200
+#: How far a virtual clock moves in a pass.
+STEP = 20 * MILLISECOND
+
+
+class Clock:
+    """µs UTC: the machine's, or one that moves when told."""
+
+    def __init__(self, virtual: bool) -> None:
+        self.virtual = virtual
+        self.at = time.time_ns() // 1000
+
+    def __call__(self) -> int:
+        if not self.virtual:
+            return time.time_ns() // 1000
+        self.at += 1
+        return self.at
+
+    def step(self) -> None:
+        """The next pass."""
+        if self.virtual:
+            self.at += STEP
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to. Waits count from the instant at which the generator submits."""
+
+    wall_s: float
+    means: Mapping[str, float]
+    evictions: int
+    lost_unit_s: float
+    processor_s: float
+    rss_mb: float
+
+
+def run(url: str, load: Load, profile: str, virtual: bool) -> Outcome:
+    """All of the load through one database, until the last release is proven."""
+    clock = Clock(virtual)
+    store = Store(url, clock)
+    store.start()
+    with closing(store):
+        docs = [*policy_documents(profile), *documents(load)]
+        apply(store, ADMIN, [parse_document(each) for each in docs])
+
+        def engine(name: str, spec: Mapping[str, Any]) -> SimulatedEngine:
+            return SimulatedEngine(name, parse_simulation(spec["simulation"]), clock)
+
+        loop = ControlLoop(store, engine, lambda _reason: None, "sv_benchmark", inline=True)
+        with closing(loop):
+            for _ in range(3):
+                loop.tick()
+            tune()
+            begun, used = clock(), time.process_time()
+            due = _drive(store, loop, clock, load, begun)
+            wall = (clock() - begun) / SECOND
+            return _outcome(store, load, due, wall, time.process_time() - used)
+
+
+def _drive(
+    store: Store, loop: ControlLoop, clock: Clock, load: Load, begun: int
+) -> dict[int, tuple[str, int]]:
+    """Submits and ticks until nothing is live: workload → (size, when it was due)."""
+    desk = Desk(store, SnapshotSource())
+    arrivals, sent = load.arrivals(), 0
+    due: dict[int, tuple[str, int]] = {}
+    bar = progress(f"{load.name}: workloads finished", load.total)
+    while True:
+        now = clock()
+        futures = []
+        while sent < len(arrivals) and begun + arrivals[sent][0] <= now and len(futures) < MOST_AT_ONCE:
+            at, queue, size = arrivals[sent]
+            sent += 1
+            planned = desk.plan(ADMIN, workload(sent, queue, size))
+            assert isinstance(planned, Submitted)
+            due[planned.workload_id] = (size.name, begun + at)
+            futures.append(store.writer.submit(planned.unit))
+        for future in futures:
+            future.result()
+        loop.tick()
+        assert loop.desk is not None
+        live = len(loop.desk.context.state.by_workload)
+        bar(sent - live)
+        if sent == len(arrivals) and not live:
+            return due
+        clock.step()
+
+
+def _outcome(
+    store: Store, load: Load, due: Mapping[int, tuple[str, int]], wall: float, processor: float
+) -> Outcome:
+    units = {size.name: size.units for size in load.sizes}
+    with store.read() as view:
+        placed = view.execute(
+            text("SELECT workload_id, min(placed) FROM attempt WHERE placed IS NOT NULL GROUP BY workload_id")
+        ).all()
+        done = view.execute(text("SELECT count(*) FROM receipt WHERE state = 'confirmed'")).scalar_one()
+        evicted = view.execute(text("SELECT workload_id, lost_time FROM eviction")).all()
+    assert len(placed) == load.total, f"{len(placed)} of {load.total} were placed"
+    assert load.total <= done <= load.total + len(evicted), f"{done} receipts"  # a victim may have ended
+    lost = sum(time_lost * units[due[workload_id][0]] for workload_id, time_lost in evicted)
+    return Outcome(
+        wall,
+        means((due[workload_id][0], at - due[workload_id][1]) for workload_id, at in placed),
+        len(evicted),
+        lost / SECOND,
+        processor,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    )
