@@ -29,6 +29,8 @@ PAGES: dict[str, str] = {
     "device": "/devices/{gpu}",
     "device-shared": "/devices/{cpu}",
     "queues": "/queues",
+    "queue": "/queues/main",
+    "what-if": "/what-if?node=queue/main&subject=gpu&value=0",
     "refusals": "/refusals",
     "usage": "/usage?span=today",
     "usage-by-kind": "/usage?span=all&by=kind",

@@ -155,6 +155,31 @@ def test_without_script_one_reads_filters_submits_and_cancels(browser: Any, worl
     context.close()
 
 
+@pytest.mark.parametrize(("lang", "theme", "width"), [("en", "light", 1440), ("zh", "dark", 390)])
+def test_without_script_one_asks_what_would_come_of_a_change(
+    browser: Any, world: World, lang: str, theme: str, width: int
+) -> None:
+    context = browser.new_context(
+        base_url=world.url, java_script_enabled=False, color_scheme=theme,
+        viewport={"width": width, "height": 900},
+    )  # fmt: skip
+    token = world.server.client.headers["Authorization"].partition(" ")[2]
+    context.add_cookies([{"name": SESSION, "value": token, "url": world.url}])
+    context.add_cookies([{"name": LANGUAGE, "value": lang, "url": world.url}])
+    page = context.new_page()
+    page.goto("/queues")
+    page.click("a[href='/what-if']")
+    page.fill("input[name=end]", world.ids["train-vit"])
+    page.fill("textarea", document("imagined"))
+    page.click("form[action='/what-if'] button")
+    said = page.inner_text("section.verdict")
+    assert "imagined" in said
+    assert ("would start" if lang == "en" else "将会启动") in said
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    save(page, f"what-if-answer-{lang}-{theme}-{width}")
+    context.close()
+
+
 def test_without_script_one_narrows_the_map_checks_the_books_and_takes_a_bundle(
     browser: Any, world: World
 ) -> None:

@@ -48,6 +48,7 @@ class World:
         for name in ("train-resnet", "train-vit", "shop"):
             self.reaches(name, "running")
         self.submit("wants-the-pool", expect={"run": "1s"}, requests={**GPU, "gpu": 4}, count=2)
+        self.submit("comes-later", expect={"run": "1s"}, requests={**GPU, "gpu": 4}, count=2)
         self.submit("wants-quota", namespace="translate-dev", requests={**GPU, "gpu": 2})
         server.wait_for(lambda: self.view("wants-the-pool")["reasons"])
         self.refused("greedy", {**GPU, "gpu": 3})
