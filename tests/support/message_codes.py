@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard.locale import catalogue
-from steelyard.model import failures, lifecycle, reasons, resources, workloads
+from steelyard.model import failures, lifecycle, policy, reasons, resources, workloads
+from steelyard.scheduling.factors import FactorName
+from steelyard.scheduling.what_if import Fate
 from steelyard.services.failure_catalogue import load_catalogue
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "steelyard"
@@ -179,6 +181,10 @@ def closed_lists() -> dict[str, list[str]]:
         "provenance": [item.value for item in resources.Provenance],
         "engine": [item.value for item in resources.EngineKind],
         "kind": [item.value for item in workloads.WorkloadKind],
+        "queue-order": [item.value for item in policy.QueueOrder],
+        "strategy": [item.value for item in policy.QueueingStrategy],
+        "factor": [item.value for item in FactorName],
+        "fate": [item.value for item in Fate],
         "wait": sorted(set(reasons.WAIT_SLICE.values())),
         "stage-time": list(lifecycle.STAGE_TIMES),
         "check": [f"CK{number}" for number in range(1, 10)],
