@@ -19,6 +19,7 @@ from steelyard.control.arrays import Arrays
 from steelyard.control.context import Context
 from steelyard.control.drain import Drainer
 from steelyard.control.drift import Drifting
+from steelyard.control.estimating import Estimating
 from steelyard.control.flags import Flags
 from steelyard.control.follow import Follower
 from steelyard.control.idle import Idleness
@@ -95,6 +96,7 @@ class Desk:
         self.past = Past(self.context)
         self.pricing = Pricing(self.context)
         self.starving = Starving(self.context, self.waiting)
+        self.estimating = Estimating(self.context)
         self.sealer = Sealer(store, seal)
         self.retainer = Retainer(self.context, kept)
         self.follower = Follower(self.context, self.inventory, versions)
@@ -237,7 +239,8 @@ class ControlLoop:
         desk.retainer.run()
         self._present.answer(lambda: (context.state.snapshot(), context.state.policy))
         self._set_polls(desk)
-        return more or desk.scheduler.more
+        more = more or desk.scheduler.more
+        return more or desk.estimating.run()
 
     def _cycle(self, desk: Desk) -> None:
         began = time.monotonic()

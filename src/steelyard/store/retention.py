@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, func, select
 
 from steelyard.store import tables as t
+from steelyard.store.estimates import old_estimates
 from steelyard.store.history import sums_before
 from steelyard.store.installation import read_setting
 from steelyard.store.prices import lists_before
@@ -57,6 +58,7 @@ def cycles_purged_until(connection: Connection) -> int:
 
 DELETED: dict[str, tuple[Table, Any]] = {
     "cycles": (t.cycle, old_cycles),
+    "estimates": (t.start_estimate, old_estimates),
     "history": (t.use_history, sums_before),
     "prices": (t.price_list, lists_before),
     "idempotency": (t.idempotency, old_answers),

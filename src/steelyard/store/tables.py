@@ -825,6 +825,18 @@ use_history = Table(
     _text("body_json", False),
 )
 
+#: When an attempt that waits was first expected to start (`[earliest, latest]`; null: not known, and why).
+start_estimate = Table(
+    "start_estimate",
+    metadata,
+    _id("attempt_id"),
+    _int("made_at", False),
+    _int("earliest"),
+    _int("latest"),
+    _str("why"),
+    Index("start_estimate_made", "made_at"),
+)
+
 #: What room on devices can still earn, as of when it was made; cycles rest on the list they name.
 price_list = Table("price_list", metadata, _id("at"), _text("body_json", False))
 

@@ -1,0 +1,26 @@
+"""When what waits will start."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from steelyard.api.auth import PrincipalDep
+from steelyard.api.desk import DeskDep
+from steelyard.services.estimates import estimates_page
+
+router = APIRouter(prefix="/v1", tags=["estimates"])
+
+
+@router.get("/estimates")
+def estimates(
+    who: PrincipalDep,
+    desk: DeskDep,
+    workload: Annotated[str | None, Query(max_length=16, description="id of one workload")] = None,
+    project: Annotated[str | None, Query(max_length=63)] = None,
+) -> dict[str, Any]:
+    """`[earliest, latest]` (µs UTC) of the start of what waits and the caller may see; null: not known, and
+    `why`. `coverage`: how many starts of the last days fell into the interval they had when they were first
+    looked at."""
+    return estimates_page(desk, who, workload, project)

@@ -1,0 +1,61 @@
+"""Start estimates beside what they rest on and what became of them: finished runs, starts, what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection, and_, func, select
+
+from steelyard.store import tables as t
+from steelyard.store.scoped import Record, record
+from steelyard.store.workloads import chunks
+
+_e = t.start_estimate.c
+
+
+def finished_runs(connection: Connection, limit: int) -> list[Record]:
+    """The newest runs that succeeded: kind, spec, and how long they held what they were given (µs)."""
+    w, a = t.workload.c, t.attempt.c
+    end = func.coalesce(a.release_confirmed, a.ended)
+    query = (
+        select(w.kind, w.spec_json, (end - a.placed).label("held"), end.label("end"))
+        .join_from(t.workload, t.attempt, and_(a.workload_id == w.id, a.number == w.attempt))
+        .where(w.outcome == "succeeded", a.placed.is_not(None), end.is_not(None))
+        .order_by(w.id.desc())
+        .limit(limit)
+    )
+    return [record(row) for row in connection.execute(query)]
+
+
+def live_specs(connection: Connection) -> list[Record]:
+    """(id, kind, spec_json) of everything that is live."""
+    w = t.workload.c
+    query = select(w.id, w.kind, w.spec_json).where(w.phase != "finished")
+    return [record(row) for row in connection.execute(query)]
+
+
+def estimated(connection: Connection, attempt_ids: Collection[int]) -> set[int]:
+    """Those of the attempts that have an estimate."""
+    found: set[int] = set()
+    for chunk in chunks(sorted(attempt_ids)):
+        found.update(connection.execute(select(_e.attempt_id).where(_e.attempt_id.in_(chunk))).scalars())
+    return found
+
+
+def outcomes(connection: Connection, since: int, limit: int) -> list[Record]:
+    """(earliest, latest, placed) of attempts that were placed after an estimate, the newest first."""
+    a = t.attempt.c
+    query = (
+        select(_e.earliest, _e.latest, a.placed)
+        .join_from(t.start_estimate, t.attempt, a.id == _e.attempt_id)
+        .where(_e.made_at >= since, a.placed.is_not(None))
+        .order_by(_e.made_at.desc())
+        .limit(limit)
+    )
+    return [record(row) for row in connection.execute(query)]
+
+
+def old_estimates(connection: Connection, before: int, limit: int) -> list[Record]:
+    """Keys of estimates made before this."""
+    query = select(_e.attempt_id).where(_e.made_at < before).order_by(_e.made_at).limit(limit)
+    return [record(row) for row in connection.execute(query)]
