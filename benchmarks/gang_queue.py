@@ -1,9 +1,9 @@
 """Gangs of 1 to 32 GPUs in the queue of one cluster: mean completion time with and without known lengths.
 
 Two virtual clusters of the Philly trace, on 8 nodes of 8 GPUs, on a virtual clock (see `philly`). First the
-published means of shortest remaining time and shortest remaining service are made anew; then the product's own
-`decide` ranks and places, once knowing how long each job takes (`timeLimit`, precedence ShortestFirst) and once
-knowing nothing of it (LeastServed). `--quick`: only the smaller cluster through `decide`.
+published means of shortest remaining time and shortest remaining service are made anew; then the product's
+own `decide` ranks and places, once knowing how long each job takes (`timeLimit`, precedence ShortestFirst)
+and once knowing nothing of it (LeastServed). `--quick`: only the smaller cluster through `decide`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NEAR = 0.001
 
 
 class Core:
-    """Fills the cluster by the product's decision core: all that is unfinished waits, and what fits is placed."""
+    """Fills the cluster by the product's decision core: all that is unfinished waits, what fits is placed."""
 
     def __init__(self, rules: Policy, sized: bool) -> None:
         self.rules = rules
@@ -104,7 +104,8 @@ def reproduced(trace: int) -> dict[str, float]:
         philly.run(work, fill)
         mean = philly.mean_s(work)
         off = mean / means[trace, name] - 1
-        print(f"trace {trace} {name}: {mean:,.1f} s, published {means[trace, name]:,.1f} ({100 * off:+.3f} %)")
+        beside = f"published {means[trace, name]:,.1f} ({100 * off:+.3f} %)"
+        print(f"trace {trace} {name}: {mean:,.1f} s, {beside}")
         if abs(off) > NEAR:
             raise SystemExit(f"{name} of trace {trace} is not reproduced")
         found[f"trace{trace}_{name.lower()}_s"] = mean

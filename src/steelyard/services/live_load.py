@@ -290,6 +290,7 @@ def live_attempt(row: Any, members: list[LiveMember]) -> LiveAttempt:
         guaranteed=bool(row.guaranteed),
         standby=bool(row.standby),
         activated_at=row.activated_at,
+        served=int(row.served),
         starving_bound=row.starving_bound,
     )
 

@@ -190,7 +190,7 @@ def _role(r: DocumentReader) -> Role:
     return role
 
 
-def _members(r: DocumentReader) -> dict[str, int | None]:
+def _members(r: DocumentReader) -> dict[str, Any]:
     """`count`, and where the role is elastic `min`: the fewest with which it starts."""
     count = r.integer("count", 1, low=1, high=MAX_COUNT)
     least = r.integer("min", None, low=1, high=MAX_COUNT) if r.has("min") else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, ScalarSelect, Select, and_, bindparam, exists, func, select
+from sqlalchemy import Connection, Row, ScalarSelect, Select, and_, bindparam, case, exists, func, select
 
+from steelyard.model.lifecycle import Outcome
 from steelyard.store import tables as t
 from steelyard.store.workloads import LIVE_ROWS
 
@@ -41,11 +42,20 @@ def _attempts() -> Select[Any]:
         a.simulated.label("attempt_simulated"),
         previous.c.id.label("previous_id"),
         _sliced_until().label("sliced_until"),
+        case((a.number > 1, served_before()), else_=0).label("served"),
     ).select_from(
         t.workload.join(t.attempt, and_(a.workload_id == w.id, a.number == w.attempt))
         .join(t.shape, t.shape.c.id == w.shape_id)
         .outerjoin(previous, and_(previous.c.workload_id == w.id, previous.c.number == w.attempt - 1))
     )
+
+
+def served_before() -> ScalarSelect[Any]:
+    """How long attempts of the workload before this one ran that were stopped for others, µs."""
+    a, own = t.attempt.alias("earlier").c, t.attempt.c
+    ran = func.coalesce(func.sum(a.ended - a.started), 0)
+    found = select(ran).where(a.workload_id == own.workload_id, a.number < own.number)
+    return found.where(a.outcome == Outcome.PREEMPTED.value).correlate(t.attempt).scalar_subquery()
 
 
 def _sliced_until() -> ScalarSelect[Any]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, case, or_, select
 
 from steelyard.store import tables as t
+from steelyard.store.live import served_before
 from steelyard.store.workloads import chunks
 
 PastRow = Row[Any]
@@ -119,7 +120,8 @@ def attempts(connection: Connection, numbers: Collection[tuple[int, int]]) -> di
     found: dict[int, PastRow] = {}
     for chunk in chunks(sorted(wanted)):
         query: Select[Any] = select(
-            a.id, a.workload_id, a.number, a.eligible, a.not_before, a.avoid_json, a.placed, a.started
+            a.id, a.workload_id, a.number, a.eligible, a.not_before, a.avoid_json, a.placed, a.started,
+            case((a.number > 1, served_before()), else_=0).label("served"),
         )
         for row in connection.execute(query.where(a.workload_id.in_(chunk))):
             if wanted[row.workload_id] == row.number:

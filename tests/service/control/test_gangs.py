@@ -129,3 +129,23 @@ def test_what_is_wrong_with_it_is_told(role: dict[str, Any], spec: dict[str, Any
     with pytest.raises(InvalidError) as told:
         parse_workload(document("gang", role, **spec), lambda _name, _version: None)
     assert told.value.params["path"] == path
+
+
+def test_what_was_stopped_for_others_keeps_how_long_it_was_served(house: House) -> None:
+    house.apply(
+        "kind: Queue\nmetadata: {name: main}\n"
+        "spec: {cohort: all, owner: platform, precedence: LeastServed, limits: [{class: gpu, nominal: '16'}]}"
+    )
+    low = submit(house, {"count": 10, "expect": {"run": "5s"}})
+    house.run_until(lambda: house.phase(low) == "running")
+    house.tick(20, step=100_000)
+    high = submit(house, {"count": 10, "expect": {"run": "1s"}}, priorityClass="high")
+    house.run_until(lambda: house.phase(low) == "queued")
+    served = house.live[parse("workload", low)].served
+    assert 1_900_000 < served < 3_000_000
+    house.restart()
+    house.tick()
+    assert house.live[parse("workload", low)].served == served
+    house.run_dry()
+    assert house.show(high)["outcome"] == house.show(low)["outcome"] == "succeeded"
+    replay_all(house)
