@@ -42,6 +42,8 @@ def draw(session: Session, view: Mapping[str, Any]) -> None:
         _attempt(session, attempt, now, waits_for, told=len(view["attempts"]) > 1)
     for eviction in view.get("evictions") or ():
         draw_eviction(session, eviction)
+    for eviction in view.get("evicted") or ():
+        _made_room(session, eviction)
 
 
 def headline(session: Session, view: Mapping[str, Any], now: int) -> str:
@@ -194,7 +196,18 @@ def _member(session: Session, member: Mapping[str, Any]) -> None:
     for device in member["devices"]:
         held = amounts(session, {device["class"]: device["quantity"]})
         model = f" {device['model']}" if device.get("model") else ""
-        session.line(f"    {held}:{model} {one_line(device['uid'])}{session.simulated(device)}")
+        asked = _asked(session, member, device)
+        session.line(f"    {held}{asked}:{model} {one_line(device['uid'])}{session.simulated(device)}")
+
+
+def _asked(session: Session, member: Mapping[str, Any], device: Mapping[str, Any]) -> str:
+    """What was asked for, where more of it was granted."""
+    kind = device["class"]
+    requested = (member.get("requested") or {}).get(kind)
+    granted = sum(each["quantity"] for each in member["devices"] if each["class"] == kind)
+    if requested is None or granted <= requested:
+        return ""
+    return " (" + session.text("cli.show.requested", amount=amounts(session, {kind: requested})) + ")"
 
 
 def _receipt(session: Session, receipt: Mapping[str, Any]) -> None:
@@ -220,5 +233,18 @@ def draw_eviction(session: Session, eviction: Mapping[str, Any]) -> None:
         "cli.show.evicted",
         at=format_time(eviction["at"]),
         preemptor=eviction.get("preemptor_name") or eviction.get("preemptor"),
+        lost=format_duration(eviction.get("lost_time")),
+        rule=session.word("evicted-by", eviction["rule"]),
+        queue=eviction.get("goes_to") or eviction.get("queue") or "–",
+    )
+
+
+def _made_room(session: Session, eviction: Mapping[str, Any]) -> None:
+    session.say(
+        "cli.show.evicted-others",
+        at=format_time(eviction["at"]),
+        victim=eviction.get("victim_name"),
+        rule=session.word("evicted-by", eviction["rule"]),
+        quantity=amounts(session, eviction["quantity"]),
         lost=format_duration(eviction.get("lost_time")),
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from steelyard.cli.amounts import ORDER
+from steelyard.cli.amounts import ORDER, amounts
 from steelyard.cli.choices import one_of
 from steelyard.cli.inventory import device_columns, device_rows, sum_columns
 from steelyard.cli.session import Session
@@ -66,8 +66,17 @@ def _summary(session: Session) -> None:
 
 
 def queues(session: Session, every: All = False) -> None:
-    """The queue tree."""
-    _tree(session, session.client.queues(), every, _QUEUE_PARTS)
+    """The queue tree, and what was stopped for each queue's work of late."""
+    nodes = session.client.queues()
+    _tree(session, nodes, every, _QUEUE_PARTS)
+    for node in nodes if session.output in (None, "table") else ():
+        made = node.get("evictions") or {"count": 0}
+        if made["count"]:
+            evicted, requested = (amounts(session, made[part]) for part in ("evicted", "requested"))
+            session.say(
+                "cli.queues.evictions", queue=node["name"], count=made["count"], evicted=evicted,
+                requested=requested,
+            )  # fmt: skip
 
 
 def quotas(session: Session, every: All = False) -> None:

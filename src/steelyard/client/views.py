@@ -109,6 +109,7 @@ class WorkloadView(WorkloadRow):
     verdict: VerdictView | None
     attempts: list[Json]
     evictions: list[Json]
+    evicted: list[Json]
     spec: Json
     submitter: str
     ahead: int | None

@@ -11,8 +11,9 @@ from __future__ import annotations
 import platform
 import time
 from collections import Counter as Counted
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily as Gauge
@@ -27,6 +28,7 @@ from steelyard.model.organisation import Principal, Verb
 from steelyard.model.pools import ClosingCause
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import SECOND
+from steelyard.services.evictions import made_by_queue
 from steelyard.store import closings, figures
 from steelyard.store.database import View
 from steelyard.store.installation import LeaseRow, read_lease
@@ -123,6 +125,7 @@ class _Installation(Collector):
                 found.add_metric([phase.value], phases.get(phase.value, 0))
         yield found
         yield from _queues(figures.waiting(view), now)
+        yield from _evictions(made_by_queue(view, now))
         kept = figures.quarantined(view)
         found = Gauge(
             "steelyard_quarantined", "Quantity kept back until its release is proven.", labels=["class"]
@@ -169,6 +172,26 @@ def _queues(found: list[figures.Waiting], now: int) -> Iterator[Metric]:
         count.add_metric([OTHER], sum(queue.workloads for queue in rest))
         oldest.add_metric([OTHER], max(0, now - min(queue.since for queue in rest)) / SECOND)
     yield from (count, oldest)
+
+
+def _evictions(made: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
+    """What is evicted by far more than what is asked for shows victims that were chosen badly."""
+    names = sorted(made)
+    shown = [(name, [made[name]]) for name in names[:MOST_NAMES]]
+    if rest := names[MOST_NAMES:]:
+        shown.append((OTHER, [made[name] for name in rest]))
+    count = Gauge("steelyard_evictions", "Stopped for work of a queue in the last hour.", labels=["queue"])
+    labels = ["queue", "class"]
+    evicted = Gauge("steelyard_evicted", "What these gave up, in units of the class.", labels=labels)
+    asked = Gauge("steelyard_evicted_for", "What those asked for whom they made room.", labels=labels)
+    for queue, entries in shown:
+        count.add_metric([queue], sum(entry["count"] for entry in entries))
+        for gauge, part in ((evicted, "evicted"), (asked, "requested")):
+            for device_class in DeviceClass:
+                amount = sum(entry[part].get(device_class.value, 0) for entry in entries)
+                if amount:
+                    gauge.add_metric([queue, device_class.value], amount)
+    yield from (count, evicted, asked)
 
 
 def _devices(view: View) -> Iterator[Metric]:

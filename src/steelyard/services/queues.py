@@ -11,6 +11,7 @@ from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, UNBOUNDED, Policy
 from steelyard.scheduling.quota import QuotaTree, Usage, available, potential, shown
 from steelyard.scheduling.rules import rules_of
+from steelyard.services.evictions import made_by_queue
 from steelyard.services.fair_use import NOTHING, fair_use
 from steelyard.services.kinds import FLAVOR_PREFIX, Kind
 from steelyard.services.policy import load_policy, quota_trees
@@ -46,6 +47,7 @@ def _page(store: Store, principal: Principal, name: str) -> list[Json]:
         specs = {row.key: row.spec for row in current(view, Scope.system())}
         live = count_live(view, seen)
         fair = fair_use(view, tree, usage, policy) if name == QUEUE_TREE else None
+        made = made_by_queue(view, store.now()) if name == QUEUE_TREE else {}
     keys = visible_keys(specs, seen)
     classes = _flavor_classes(specs)
     counts: dict[str, dict[str, int]] = {}
@@ -59,7 +61,14 @@ def _page(store: Store, principal: Principal, name: str) -> list[Json]:
         for shown_node in shown_nodes:
             for limit in shown_node["limits"]:
                 limit.update(fair.get((shown_node["node"], limit["subject"]), NOTHING))
-    return [{**node, **_rules(policy, tree, node)} for node in shown_nodes]
+    return [{**node, **_rules(policy, tree, node), **_evictions(made, node)} for node in shown_nodes]
+
+
+def _evictions(made: Mapping[str, Json], node: Json) -> Json:
+    """What was stopped for a queue's work in the last hour, against what that work asked for."""
+    if node["kind"] != "queue":
+        return {}
+    return {"evictions": made.get(node["node"], {"count": 0, "evicted": {}, "requested": {}, "lost_time": 0})}
 
 
 def _rules(policy: Policy, tree: QuotaTree, node: Json) -> Json:

@@ -110,7 +110,7 @@ FAILED: dict[str, Any] = {
     **WAITING, "phase": "finished", "outcome": "failed", "cluster": "sim", "simulated": True, "reasons": [],
     "verdict": VERDICT, "started_at": T0 + 3 * SECOND, "finished_at": T0 + 14 * SECOND, "first_reason": None,
     "attempts": [ATTEMPT], "ahead": None, "version": 6,
-    "evictions": [{"attempt": "at_0", "preemptor": "wl_9", "preemptor_name": "big", "rule": "priority",
+    "evictions": [{"attempt": "at_0", "preemptor": "wl_9", "preemptor_name": "big", "rule": "within-queue",
                    "policy_version": 1, "quantity": {"gpu": 1000}, "lost_time": 5 * SECOND, "at": T0}],
 }  # fmt: skip
 FAILURES: dict[str, Any] = {

@@ -65,7 +65,7 @@ def test_members_are_shown_with_devices_and_exit(capsys: pytest.CaptureFixture[s
     page = "\n".join(shown(FAILED, capsys))
     assert "main/0 · ended · n-0 · exit code 3" in page
     assert "2 GPU: A100 n-0/gpu-0 [simulated]" in page
-    assert "Evicted at 2026-01-01 00:00:00 UTC for big; it had run 5.0s, which is lost at most." in page
+    assert "Evicted at 2026-01-01 00:00:00 UTC for big (a higher priority of its queue): 5.0s of" in page
 
 
 def test_the_stages_are_on_one_scale_and_sum_to_the_whole() -> None:
