@@ -215,6 +215,7 @@ class AllocationPlan:
     device_class: DeviceClass
     quantity: int
     share_kind: ShareKind = ShareKind.EXCLUSIVE
+    asked: int | None = None  # where more was granted than asked for: so much was asked for
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,6 +193,7 @@ def _no_flavor(role: RoleNeed, cluster: str | None) -> Reason:
         "cluster": cluster,
         "flavors": ",".join(request.flavors[:8]) or None,
         "models": ",".join(request.models[:8]) or None,
+        "device_memory": request.device_memory or None,
     }
     return Reason(
         ReasonCode.NO_MATCHING_FLAVOR, "placement", resource=role.need.primary.value,

@@ -22,10 +22,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard.model.policy import QUEUE_TREE, UNBOUNDED, QueueOrder, Reclaim
-from steelyard.scheduling.board import WHOLE as DEVICE
 from steelyard.scheduling.board import flavor_free, matches
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.decisions import BORROWING, FAIR_SHARE, GUARANTEE, RECLAIM, WITHIN_QUEUE, Shares
+from steelyard.scheduling.devices import WHOLE as DEVICE
 from steelyard.scheduling.placement import ShapePlan
 from steelyard.scheduling.quota import QuotaTree, Usage, charge, potential
 from steelyard.scheduling.share import WHOLE

@@ -70,6 +70,8 @@ class NodeView:
     totals: Mapping[str, int] = field(default_factory=dict)  # by flavor
     unavailable: frozenset[int] = frozenset()
     withheld: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)  # by flavor
+    memories: Mapping[int, int] = field(default_factory=dict)  # MiB of accelerators, where it is known
+    partitions: frozenset[int] = frozenset()  # parts of a card that are given whole or not at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class FlavorView:
     model: str | None = None
     family: str | None = None
     simulated: bool = False
+    memory: int | None = None  # MiB of its largest device, where it is known
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,148 @@
+"""Accelerators of one flavor on one node while a cycle is under way: what may be granted of each."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from steelyard.model.resources import ShareKind
+
+WHOLE = 1000
+
+
+@dataclass(slots=True)
+class Devices:
+    """Accelerators of one flavor on one node: those entirely free, and what remains of the others.
+
+    A device that is in neither has nothing left. A fraction sits on one device and shares it only
+    with fractions of the same kind; a whole device is never put on one that is shared. A part of a device
+    has the same part of its memory: who needs more memory is granted the larger part, so that no device's
+    memory is ever exceeded. A partition is granted whole.
+    """
+
+    whole: list[int]
+    part: dict[int, int] = field(default_factory=dict)
+    kinds: dict[int, ShareKind] = field(default_factory=dict)
+    memories: Mapping[int, int] = field(default_factory=dict)
+    partitions: Collection[int] = ()
+
+    @property
+    def free(self) -> int:
+        """What can still be taken."""
+        return len(self.whole) * WHOLE + sum(left for left in self.part.values() if left > 0)
+
+    @property
+    def most(self) -> int:
+        """The largest piece that can still be taken of one device."""
+        if self.whole:
+            return WHOLE
+        return max((left for left in self.part.values() if left > 0), default=0)
+
+    def remaining(self, device: int) -> int:
+        """Negative where a hold claims more than there is."""
+        index = bisect_left(self.whole, device)
+        if index < len(self.whole) and self.whole[index] == device:
+            return WHOLE
+        return self.part.get(device, 0)
+
+    def change(self, device: int, delta: int) -> None:
+        """Gives (or with a negative delta takes) a quantity of one device."""
+        before = self.remaining(device)
+        after = before + delta
+        if before == WHOLE and after != WHOLE:
+            del self.whole[bisect_left(self.whole, device)]
+        elif before != 0:
+            self.part.pop(device, None)
+        if after == WHOLE:
+            insort(self.whole, device)
+        elif after != 0:
+            self.part[device] = after
+
+    def pick(
+        self, amount: int, wanted: int | None = None, memory: int = 0
+    ) -> list[tuple[int, int, ShareKind]] | None:
+        """Devices for an amount: whole ones by id, a fraction on one that has `wanted` left, else where it
+        fits most tightly. `memory`: MiB of each."""
+        if memory or self.partitions:
+            return self._pick_granted(amount, memory)
+        count, fraction = divmod(amount, WHOLE)
+        if count > len(self.whole):
+            return None
+        picked = [(device, WHOLE, ShareKind.EXCLUSIVE) for device in self.whole[:count]]
+        if fraction:
+            fitting = [(left, device) for device, left in self.part.items() if left >= fraction]
+            if fitting and not (wanted == WHOLE and len(self.whole) > count):
+                device = min(fitting, key=lambda entry: (entry[0] != wanted, entry))[1]
+            elif len(self.whole) > count:
+                device = self.whole[count]
+            else:
+                return None
+            picked.append((device, fraction, self._kind(device, fraction)))
+        return picked
+
+    def granted(self, device: int, fraction: int, memory: int) -> int | None:
+        """What a fraction is granted of a device: at least what was asked for, with the memory that it needs;
+        None where that is more than the device has, or is not known."""
+        there = self.memories.get(device, 0)
+        if memory > there:
+            return None
+        if device in self.partitions:
+            return WHOLE
+        return max(fraction, -(-memory * WHOLE // there)) if memory else fraction
+
+    def _pick_granted(self, amount: int, memory: int) -> list[tuple[int, int, ShareKind]] | None:
+        """As `pick`, where what is granted depends on the device."""
+        count, fraction = divmod(amount, WHOLE)
+        suitable = [device for device in self.whole if self.granted(device, WHOLE, memory) is not None]
+        if count > len(suitable):
+            return None
+        picked = [(device, WHOLE, self._kind(device, WHOLE)) for device in suitable[:count]]
+        if not fraction:
+            return picked
+        parts = [(left, device) for device, left in self.part.items()]
+        parts += [(WHOLE, device) for device in suitable[count:]]
+        fitting = [
+            (left, device, share)
+            for left, device in parts
+            if (share := self.granted(device, fraction, memory)) is not None and share <= left
+        ]
+        if not fitting:
+            return None
+        _, device, share = min(fitting, key=lambda entry: (entry[2], entry[0], entry[1]))
+        return [*picked, (device, share, self._kind(device, share))]
+
+    def _kind(self, device: int, share: int) -> ShareKind:
+        """Partitions are isolated by the card; others may join a part of a device that nobody holds."""
+        if device in self.partitions:
+            return ShareKind.PARTITION
+        if share == WHOLE:
+            return ShareKind.EXCLUSIVE
+        kind = self.kinds.get(device, ShareKind.TIME_SLICED)
+        return ShareKind.TIME_SLICED if kind is ShareKind.EXCLUSIVE else kind
+
+    def missing(self, amount: int, memory: int = 0) -> int:
+        """How much more this node would need of it to hold the amount; 0 when it holds it."""
+        if memory or self.partitions:
+            return self._missing_granted(amount, memory)
+        count, fraction = divmod(amount, WHOLE)
+        short = max(0, count - len(self.whole)) * WHOLE
+        if fraction and len(self.whole) <= count:
+            best = max((left for left in self.part.values() if left > 0), default=0)
+            short += max(0, fraction - best)
+        return short
+
+    def _missing_granted(self, amount: int, memory: int) -> int:
+        if self._pick_granted(amount, memory) is not None:
+            return 0
+        count, fraction = divmod(amount, WHOLE)
+        suitable = [device for device in self.whole if self.granted(device, WHOLE, memory) is not None]
+        short = max(0, count - len(suitable)) * WHOLE
+        lacks = [
+            share - max(0, left)
+            for device, left in self.part.items()
+            if (share := self.granted(device, fraction, memory)) is not None and share > left
+        ]
+        if fraction and len(suitable) <= count:
+            short += min(lacks, default=fraction)
+        return short or amount
