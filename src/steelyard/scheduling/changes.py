@@ -7,11 +7,14 @@ not offered even when nobody holds it (`NodeView.unavailable`) does not come bac
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from steelyard.model.workloads import AllocationPlan, MemberPlan
+from steelyard.model.policy import QUEUE_TREE, Policy
+from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
+from steelyard.scheduling.history import history_of
 from steelyard.scheduling.quota import QuotaTree, Usage, charge, total_usage
 from steelyard.scheduling.snapshot import WHOLE, Snapshot, taken
+from steelyard.scheduling.subjects import Counting
 from steelyard.scheduling.views import (
     Charge,
     FreeDevices,
@@ -33,9 +36,10 @@ class EndAttempts:
 
 @dataclass(frozen=True, slots=True)
 class FollowTrees:
-    """What if these were the quota trees?"""
+    """What if these were the quota trees? What runs is counted anew where its shape (by key) is given."""
 
     trees: Mapping[str, QuotaTree]
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,25 @@ def with_trees(snapshot: Snapshot, trees: Mapping[str, QuotaTree]) -> Snapshot:
             if item.tree == name and item.node in tree.nodes
         ]
         usage[name] = total_usage(tree, own)
-    return replace(snapshot, trees=trees, usage=usage)
+    history = snapshot.history
+    if history.at:
+        history = history_of(trees.get(QUEUE_TREE), history.at, history.own, dict(history.started))
+    return replace(snapshot, trees=trees, usage=usage, history=history)
+
+
+def recounted(snapshot: Snapshot, policy: Policy, shapes: Mapping[str, Shape]) -> Snapshot:
+    """The snapshot with everything charged as this policy counts it, where the shape is known by its key."""
+    counting = Counting(snapshot.trees, snapshot.flavors, policy)
+    running = dict(snapshot.running)
+    for attempt, run in snapshot.running.items():
+        shape = shapes.get(run.shape_key)
+        if shape is not None:
+            running[attempt] = replace(run, charges=counting.charges_at(shape, run.members))
+    holds = {
+        attempt: replace(hold, charges=counting.charges_at(hold.shape, hold.members))
+        for attempt, hold in snapshot.holds.items()
+    }
+    return with_trees(replace(snapshot, running=running, holds=holds), snapshot.trees)
 
 
 def _waiting_still(snapshot: Snapshot, gone: frozenset[int]) -> Iterable[ShapeGroup]:

@@ -22,6 +22,7 @@ from steelyard.scheduling.changes import (
     EndAttempts,
     FollowNodes,
     FollowTrees,
+    recounted,
     with_nodes,
     with_trees,
     without_attempts,
@@ -135,18 +136,19 @@ def changed_by(
     snapshot: Snapshot, policy: Policy, changes: Iterable[WhatIf]
 ) -> tuple[Snapshot, Policy]:
     """The snapshot and the policy with the changes made, in their order."""
+    shapes: dict[str, Shape] = {}
     for change in changes:
         if isinstance(change, FollowPolicy):
             policy = change.policy
         elif isinstance(change, FollowTrees):
-            snapshot = with_trees(snapshot, change.trees)
+            snapshot, shapes = with_trees(snapshot, change.trees), {**shapes, **change.shapes}
         elif isinstance(change, FollowNodes):
             snapshot = with_nodes(snapshot, change.nodes)
         elif isinstance(change, EndAttempts):
             snapshot = without_attempts(snapshot, change.attempt_ids)
         else:
             snapshot = snapshot.with_(change)
-    return snapshot, policy
+    return (recounted(snapshot, policy, shapes) if shapes else snapshot), policy
 
 
 def run_course(snapshot: Snapshot, policy: Policy, now: int, most: int = MAX_CYCLES) -> Course:

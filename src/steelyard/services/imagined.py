@@ -14,8 +14,9 @@ from steelyard.model.availability import availability_of
 from steelyard.model.errors import InvalidError, NotFoundError
 from steelyard.model.health import DeviceFlag
 from steelyard.model.ids import parse
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Limit, Policy
-from steelyard.model.resources import DeviceClass
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, USER_TREE, Limit, Measure, Policy
+from steelyard.model.resources import ACCELERATORS, DeviceClass
+from steelyard.model.workloads import Shape
 from steelyard.scheduling import (
     AddDevices,
     ChangeLimit,
@@ -25,6 +26,7 @@ from steelyard.scheduling import (
     Slot,
     Snapshot,
 )
+from steelyard.scheduling.subjects import FLAVOR, measured
 from steelyard.scheduling.what_if import EndAttempts, FollowPolicy, FollowTrees, WhatIf
 from steelyard.services.declared import load_world
 from steelyard.services.documents import parse_documents
@@ -36,8 +38,10 @@ from steelyard.services.policy import policy_of, trees_of
 from steelyard.services.reading import read_amount, shown
 from steelyard.services.references import check
 from steelyard.services.scheduling_rules import POLICY_KINDS
+from steelyard.services.shapes import read_shape, shape_id
 from steelyard.store.accounts import account_names
 from steelyard.store.database import View
+from steelyard.store.workloads import shape_bodies
 
 MAX_DEVICES = 100_000
 #: Ids of what is not there; no real one is so large.
@@ -45,6 +49,7 @@ IMAGINED = 2**62
 #: Kinds that decisions follow and that may be imagined.
 KINDS = POLICY_KINDS | {Kind.QUOTA}
 _QUEUE_NODES = ("queue", "cohort")
+_TREES = {"queue": QUEUE_TREE, "cohort": QUEUE_TREE, "user": USER_TREE}
 
 
 @dataclass(slots=True)
@@ -77,23 +82,43 @@ class Imagined:
         check(world, account_names(self.view))
         self.trees = trees_of(world.values())
         self.policy = policy_of(world.values(), self.policy.version)
-        self.changes += [FollowTrees(self.trees), FollowPolicy(self.policy)]
+        self.changes += [FollowTrees(dict(self.trees), self._shapes()), FollowPolicy(self.policy)]
+
+    def _check_subject(self, subject: str) -> None:
+        known = subject in {cls.value for cls in DeviceClass}
+        if subject.startswith(FLAVOR):
+            known = subject.removeprefix(FLAVOR) in self.snapshot.flavors
+        elif "/" in subject:
+            cls, _, measure = subject.partition("/")
+            known = cls in {each.value for each in ACCELERATORS}
+            known = known and measure in {each.value for each in Measure}
+        if not known:
+            raise InvalidError("field-invalid", path="limit.subject", expected="class | flavor/NAME")
+
+    def _shapes(self) -> dict[str, Shape]:
+        """The shapes of what runs, by key: what it is charged follows from them."""
+        wanted = {shape_id(run.shape_key) for run in self.snapshot.running.values()}
+        bodies = shape_bodies(self.view, wanted)
+        return {shape.key: shape for shape in map(read_shape, bodies.values())}
 
     def limit(self, node: str, subject: str, value: object) -> None:
         """A limit of `KIND/NAME` on a class or `flavor/NAME`: hard in the organisation, a queue's nominal."""
         kind, _, name = node.partition("/")
-        tree, key = (QUEUE_TREE, name) if kind in _QUEUE_NODES else (ORG_TREE, node)
+        tree, key = _TREES.get(kind, ORG_TREE), name if kind in _QUEUE_NODES else node
+        self._check_subject(subject)
         known = self.trees.get(tree)
         if known is None or key not in known.nodes or known.nodes[key].kind != kind:
             raise NotFoundError("not-found", kind=kind[:20] or "limit", id=shown(name or node))
         quantity = read_amount(value, amount_unit(subject), "limit.value")
         limit = known.limits.get((key, subject)) or Limit(tree, key, subject, 0)
-        if tree == ORG_TREE:
+        if tree != QUEUE_TREE:
             limit = replace(limit, nominal=0, borrowing_limit=quantity)
         else:
             limit = replace(limit, nominal=quantity)
         self.trees[tree] = known.with_limit(limit)
-        self.changes.append(ChangeLimit(limit))
+        self.changes.append(
+            FollowTrees(dict(self.trees), self._shapes()) if measured(subject) else ChangeLimit(limit)
+        )
 
     # --- resources ------------------------------------------------------------------------------------
     def cordoned(self, name: str, on: bool) -> None:

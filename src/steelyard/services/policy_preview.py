@@ -23,9 +23,9 @@ from steelyard.model.policy import Policy
 from steelyard.model.reasons import Reason
 from steelyard.model.workloads import Shape, WorkloadKind, WorkloadSpec
 from steelyard.scheduling import PendingItem, Snapshot, can_ever_fit, over_refusing_limit
-from steelyard.scheduling.changes import EndAttempts, FollowNodes, FollowTrees, emptied, with_trees
+from steelyard.scheduling.changes import EndAttempts, FollowNodes, FollowTrees, emptied
 from steelyard.scheduling.forward import Arrival, Expected, Forward, Future
-from steelyard.scheduling.what_if import FollowPolicy, WhatIf
+from steelyard.scheduling.what_if import FollowPolicy, WhatIf, changed_by
 from steelyard.services.cycles import PastSnapshots
 from steelyard.services.declared import load_world
 from steelyard.services.documents import Document, parse_documents
@@ -160,9 +160,10 @@ class _Window:
         """The window with these documents laid over those of each time."""
         over = {document.key: document for document in documents}
         steps = [(at, {**world, **over}, version) for at, world, version in self.worlds]
+        by_key = {shape.key: shape for shape in self.shapes.values()}
         changes: list[tuple[int, tuple[WhatIf, ...]]] = [
-            (at, (FollowTrees(trees_of(world.values())), FollowPolicy(policy_of(world.values(), version))))
-            for at, world, version in steps
+            (at, (FollowTrees(trees_of(world.values()), by_key), FollowPolicy(policy_of(world.values(), v))))
+            for at, world, v in steps
         ]
         changes += [(at, (change,)) for at, change in self.nodes]
         changes += [(at, (EndAttempts(frozenset({n})),)) for at, n in self._withdrawn()]
@@ -177,7 +178,7 @@ class _Window:
             ends, lambda _shape, item: self.lengths.get(item.workload_id), 0, tuple(coming), tuple(changes),
             _judge,
         )  # fmt: skip
-        begin = with_trees(self.snapshot, changes[0][1][0].trees)  # type: ignore[union-attr]
+        begin, _ = changed_by(self.snapshot, self.policy, changes[0][1])
         forward = Forward(self.snapshot, self.policy, self.since, expected)
         future = forward.run(MAX_INSTANTS, self.until - 1)
         return Run(future, {**refused, **future.refused}, begin)

@@ -103,7 +103,7 @@ def _check_differences(told: Outcome) -> None:
     assert not changed
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**48))
 def test_what_if_is_what_the_loop_then_decides(seed: int) -> None:
     ask_and_do(seed)
@@ -115,7 +115,7 @@ def test_what_if_is_what_the_loop_then_decides_in_ten_thousand_cases() -> None:
         ask_and_do(seed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**48))
 def test_no_change_changes_nothing(seed: int) -> None:
     dice = random.Random(seed)
