@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.identity.actor import SYSTEM
 from steelyard.model.errors import InvalidError
 from steelyard.model.policy import (
     QUEUE_TREE,
+    USER_TREE,
     Fairness,
     FlavorFungibility,
     ModelOrder,
@@ -28,10 +30,11 @@ from steelyard.model.policy import (
     Search,
 )
 from steelyard.model.units import DAY, HOUR, MILLISECOND, MINUTE, SECOND
+from steelyard.scheduling.quota import potential, shown
 from steelyard.scheduling.rules import rules_of
 from steelyard.services.declared import load_world
 from steelyard.services.documents import Document, parse_document, stored_document
-from steelyard.services.policy import load_policy, policy_of, quota_trees, routes
+from steelyard.services.policy import load_policy, policy_of, quota_trees, routes, trees_of
 from steelyard.services.queue_spec import (
     MAX_PRIORITY,
     FungibilitySpec,
@@ -40,6 +43,7 @@ from steelyard.services.queue_spec import (
     WithinQueue,
 )
 from steelyard.services.references import check
+from steelyard.services.users import create_user
 from steelyard.store.store import Store
 from tests.support.stores import SMALL_HOUSE, apply, doc
 
@@ -248,3 +252,80 @@ def test_a_route_may_fix_whether_its_work_can_be_preempted(store: Store) -> None
     apply(store, doc("Routing", "default", routes=[*fixed, {"queue": "main", "priorityClass": "normal"}]))
     with store.read() as view:
         assert [route.preemptible for route in routes(view).routes] == [False, None]
+
+
+QUOTAS = [
+    doc("Quota", "a", user="*", project="vision", limits=[{"class": "gpu", "hard": 2}]),
+    doc("Quota", "a", user="ann", limits=[{"flavor": "plain", "hard": 2, "onExceed": "refuse"}]),
+    doc("Quota", "a", team="alpha", limits=[{"class": "gpu", "measure": "normalised", "hard": "2.5"}]),
+    doc("Quota", "a", project="vision", limits=[
+        {"class": "gpu", "measure": "memory", "hard": "640Gi", "overCommit": True},
+        {"class": "gpu", "measure": "whole", "hard": 3},
+        {"class": "npu", "measure": "fraction", "hard": "500m"},
+        {"class": "gpu", "hard": 4},
+    ]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("raw", QUOTAS)
+def test_quotas_of_users_and_on_measures_read_back_as_they_were(raw: dict[str, Any]) -> None:
+    once = parse_document(raw)
+    again = stored_document("Quota", "a", {}, once.body)
+    assert (again, again.digest) == (once, once.digest)
+
+
+@pytest.mark.parametrize(
+    ("spec", "code", "path"),
+    [
+        ({"user": "Ann!", "limits": [{"class": "gpu", "hard": 1}]}, "name-invalid", "spec.user"),
+        ({"user": "ann", "team": "alpha", "limits": [{"class": "gpu", "hard": 1}]},
+         "field-unknown", "spec.team"),
+        ({"team": "alpha", "limits": [{"class": "cpu", "measure": "whole", "hard": 1}]},
+         "field-invalid", "spec.limits[0].class"),
+        ({"team": "alpha", "limits": [{"class": "gpu", "measure": "heat", "hard": 1}]},
+         "field-invalid", "spec.limits[0].measure"),
+        ({"user": "ann", "limits": [{"class": "gpu", "hard": 1, "overCommit": True}]},
+         "field-unknown", "spec.limits[0].overCommit"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_quota_is_refused_with_its_path(
+    spec: dict[str, Any], code: str, path: str
+) -> None:
+    error = refused("Quota", **spec)
+    assert (error.code, error.params["path"]) == (code, path)
+
+
+def test_queues_have_no_limits_on_measures() -> None:
+    error = refused("Queue", limits=[{"class": "gpu", "measure": "whole", "nominal": 1}])
+    assert (error.code, error.params["path"]) == ("field-unknown", "spec.limits[0].measure")
+
+
+def test_a_limit_on_memory_needs_a_table_that_knows_memory(store: Store) -> None:
+    apply(store, *SMALL_HOUSE)
+    quota = doc("Quota", "m", team="alpha", limits=[{"class": "gpu", "measure": "memory", "hard": "80Gi"}])
+    with pytest.raises(InvalidError) as caught:
+        apply(store, quota)
+    assert caught.value.code == "conversion-missing"
+    apply(store, quota, doc("ConversionTable", "default", memory={"A100": "80Gi"}))
+
+
+def test_each_user_bound_to_a_project_has_the_limit_of_everybody_there_or_an_own_one(store: Store) -> None:
+    apply(store, *SMALL_HOUSE)
+    for name in ("ann", "bob", "eve"):
+        create_user(store, SYSTEM, name)
+    apply(
+        store,
+        doc("Binding", "ann", user="ann", role="member", project="vision"),
+        doc("Binding", "bob", user="bob", role="administrator"),
+        doc("Binding", "eve", user="eve", role="member", project="speech"),
+        doc("Quota", "each", user="*", project="vision", limits=[{"class": "gpu", "hard": 1}]),
+        doc("Quota", "bob", user="bob", project="vision", limits=[{"class": "gpu", "hard": 3}]),
+    )
+    with store.read() as view:
+        tree, world = quota_trees(view)[USER_TREE], load_world(view)
+    assert {node for node, _ in tree.limits} == {"user/ann@vision", "user/bob@vision", "users"}
+    found = [potential(tree, node, "gpu") for node in ("user/ann@vision", "user/bob@vision", "user/ann@*")]
+    assert found[:2] == [1000, 3000]
+    assert shown(found[2]) is None
+    again = trees_of(world.values())[USER_TREE]
+    assert (again.nodes, again.limits) == (tree.nodes, tree.limits)

@@ -36,6 +36,9 @@ DECLARED = frozenset(
         "quota",
         "priorityclass",
         "routing",
+        "schedulingpolicy",
+        "conversiontable",
+        "binding",
     }
 )
 

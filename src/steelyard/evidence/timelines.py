@@ -219,8 +219,8 @@ def check_quota(
     `charges`: `tree, node, subject, quantity, t0, t1` (null: still charged), `version` of the policy that
     placed it. A node that a changed limit left above its ceiling is over-admitted, which is allowed until
     a placement under the new policy charges more to it.
-    `recorded` are the usage counters at the end of each tree's last epoch; they hold what is `kept` for
-    places whose victims still stop, too.
+    `recorded` are the usage counters at the end of the last epochs; they hold what is `kept` for places whose
+    victims still stop, too. Of a tree that was given up before there are none.
     """
     result = CheckResult("CK9")
     by_tree: dict[str, list[_Charge]] = defaultdict(list)
@@ -233,11 +233,12 @@ def check_quota(
     trees: dict[str, list[Epoch]] = defaultdict(list)
     for epoch in sorted(epochs, key=lambda item: item.t0):
         trees[epoch.tree].append(epoch)
+    end = max((epoch.t1 for found in trees.values() for epoch in found), default=0)
     for tree in sorted(trees):
         replay = _Replay(result, tree)
         for epoch in trees[tree]:
             replay.run(epoch, by_tree[tree])
-        if recorded is not None:
+        if recorded is not None and trees[tree][-1].t1 == end:
             replay.keep(trees[tree][-1], [row for row in waiting if row["tree"] == tree])
             replay.compare({key[1:]: used for key, used in recorded.items() if key[0] == tree})
     return result

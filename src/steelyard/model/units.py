@@ -64,7 +64,7 @@ _MEMORY_SUFFIX = {"": 1, "Mi": 1, "Gi": 1024, "Ti": 1024 * 1024}
 _FINE = {"memory": "memory", "normalised": "other"}
 
 
-def _measure(resource: str) -> tuple[str, int]:
+def unit_of(resource: str) -> tuple[str, int]:
     """(in whose unit, how many times finer) of a class or of `gpu/normalised`."""
     kind, _, measure = resource.partition("/")
     return (_FINE[measure], 1000) if measure in _FINE and kind != "flavor" else (kind, 1)
@@ -78,7 +78,7 @@ def parse_quantity(resource: str, value: object) -> int:
     finite, too large, or finer than the unit. `gpu/memory` and `gpu/normalised` are a thousand times finer
     than what they are written in.
     """
-    unit, finer = _measure(resource)
+    unit, finer = unit_of(resource)
     if finer > 1:
         return parse_quantity(unit, value) * finer
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -106,7 +106,7 @@ def format_quantity(resource: str, quantity: int | None) -> str:
     """For people: `2`, `0.5`, `512 MiB`, `2 GiB`; a dash where it is not known."""
     if quantity is None:
         return "–"
-    unit, finer = _measure(resource)
+    unit, finer = unit_of(resource)
     if unit == "memory" and finer > 1:
         return format_quantity(unit, -(-quantity // finer))
     if finer > 1:

@@ -36,8 +36,9 @@ def measured(subject: str) -> tuple[DeviceClass, Measure] | None:
 
 
 def user_path(user: str | None, project: str) -> tuple[str, ...]:
-    """The nodes of a user in the tree of users, from the leaf up: in the project, and everywhere."""
-    return () if user is None else (f"user/{user}@{project}", f"user/{user}")
+    """The nodes that a user's work in a project may be charged to in the tree of users, from the leaf up: the
+    one in the project, that of all projects without their own, the user's."""
+    return () if user is None else (f"user/{user}@{project}", f"user/{user}@*", f"user/{user}")
 
 
 def own_node(tree: QuotaTree, path: Iterable[str]) -> str | None:
@@ -119,7 +120,7 @@ class Counting:
         self, trees: Mapping[str, QuotaTree], flavors: Mapping[str, FlavorView], policy: Policy
     ) -> None:
         self.trees = trees
-        self._flavors = flavors
+        self.flavors = flavors
         self._policy = policy
         self._most_memory = max(policy.memories.values(), default=0)
         self.measures: dict[str, tuple[tuple[str, DeviceClass, Measure], ...]] = {
@@ -132,15 +133,24 @@ class Counting:
         """True when no limit is on a measure."""
         return not any(self.measures.values())
 
+    def by_class(self, flavors: Mapping[str, int]) -> dict[DeviceClass, int]:
+        """Quantities by flavor, summed by class; a flavor that is not known is left out."""
+        found: dict[DeviceClass, int] = {}
+        for name, quantity in flavors.items():
+            view = self.flavors.get(name)
+            if view is not None:
+                found[view.device_class] = found.get(view.device_class, 0) + quantity
+        return found
+
     def worth(self, flavor: str) -> int:
         """Thousandths of a normal device that one of the flavor counts as."""
-        view = self._flavors.get(flavor)
+        view = self.flavors.get(flavor)
         return USUAL if view is None else self._policy.conversions.get(view.model or "", USUAL)
 
     def memory(self, flavor: str) -> int:
         """MiB of one device; of a model that the table does not name as much as of the largest it names, for
         what is not known must not pass a limit."""
-        view = self._flavors.get(flavor)
+        view = self.flavors.get(flavor)
         return self._policy.memories.get((view.model if view else None) or "", self._most_memory)
 
     def beside(
@@ -171,7 +181,7 @@ class Counting:
         return sum(
             quantity * each(name)
             for name, quantity in flavors.items()
-            if (view := self._flavors.get(name)) is not None and view.device_class is cls
+            if (view := self.flavors.get(name)) is not None and view.device_class is cls
         )
 
     def charges(self, nodes: Nodes, held: Held) -> tuple[Charge, ...]:

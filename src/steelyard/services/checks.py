@@ -159,8 +159,7 @@ def _sight(view: View, now: int) -> Sight:
 def _quota(view: View, books: Books) -> CheckResult:
     now = books.window[1]
     epochs = quota_epochs(view, now)
-    spaces = repository.namespaces_of_attempts(view)
-    charges = charges_of_allocations(books.allocations, spaces)
+    charges = charges_of_allocations(view, books.allocations)
     recorded = usage_counters(view) if epochs and now - epochs[-1].t0 >= SETTLED else None
     return check_quota(charges, epochs, recorded, charges_of_holds(view))
 

@@ -146,8 +146,8 @@ def _project(document: Document) -> str | None:
         return document.name
     if isinstance(spec, NamespaceSpec | BindingSpec):
         return spec.project
-    if isinstance(spec, QuotaSpec) and spec.level == "project":
-        return spec.target
+    if isinstance(spec, QuotaSpec):
+        return spec.target if spec.level == "project" else spec.project
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Limit
+from steelyard.model.policy import QUEUE_TREE, Limit
 from steelyard.services.documents import Document
 from steelyard.services.kinds import (
     BindingSpec,
@@ -34,7 +34,8 @@ ACCESS_VERSION = "access_version"
 POOL_VERSION = "pool_version"
 LABEL_VERSION = "label_version"
 
-#: Which version counters a change of a kind moves. The organisation is a quota tree, too.
+#: Which version counters a change of a kind moves. The organisation is a quota tree, too, and who may submit
+#: in a project has the limits of each user there.
 COUNTERS: dict[Kind, tuple[str, ...]] = {
     Kind.CLUSTER: (INVENTORY_VERSION,),
     Kind.POOL: (INVENTORY_VERSION, POOL_VERSION),
@@ -49,7 +50,7 @@ COUNTERS: dict[Kind, tuple[str, ...]] = {
     Kind.SCHEDULING_POLICY: (POLICY_VERSION,),
     Kind.CONVERSION_TABLE: (POLICY_VERSION,),
     Kind.TEMPLATE: (),
-    Kind.BINDING: (ACCESS_VERSION,),
+    Kind.BINDING: (ACCESS_VERSION, POLICY_VERSION),
     Kind.LABEL_VOCABULARY: (LABEL_VERSION,),
     Kind.SUPPORT_DOCUMENT: (),
     Kind.EXTENSION: (),
@@ -87,7 +88,7 @@ def limits_of(document: Document) -> list[Limit]:
     spec = document.spec
     if isinstance(spec, QuotaSpec):
         return [
-            Limit(ORG_TREE, spec.node, limit.subject, 0, limit.hard, on_exceed=limit.on_exceed)
+            Limit(spec.tree, spec.node, limit.subject, 0, limit.hard, on_exceed=limit.on_exceed)
             for limit in spec.limits
         ]
     if isinstance(spec, CohortSpec | QueueSpec):

@@ -15,7 +15,7 @@ from steelyard.devices.settings import to_spec as write_settings
 from steelyard.engines.local.isolation import Wish
 from steelyard.model.health import OnDeviceFailure
 from steelyard.model.organisation import RoleName
-from steelyard.model.policy import OnExceed
+from steelyard.model.policy import ORG_TREE, USER_TREE, OnExceed
 from steelyard.model.resources import DeviceClass, EngineKind
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services.pool_spec import PoolSpec
@@ -33,6 +33,8 @@ from steelyard.services.vocabulary_spec import VocabularySpec
 SpecBody: TypeAlias = dict[str, Any]
 FLAVOR_PREFIX = "flavor/"
 ROUTING_NAME = "default"
+USER_LEVEL = "user"
+EVERYBODY = "*"
 
 
 class Kind(StrEnum):
@@ -218,34 +220,48 @@ class QueueSpec:
 
 @dataclass(frozen=True, slots=True)
 class HardLimitSpec:
-    """At most `hard` of a subject."""
+    """At most `hard` of a subject. `over_commit`: those below may be given more than that together."""
 
     subject: str
     hard: int
     on_exceed: OnExceed = OnExceed.WAIT
+    over_commit: bool = False
 
     def to_spec(self) -> SpecBody:
         """The entry of the document's list."""
         hard = write_amount(amount_unit(self.subject), self.hard)
-        return {**subject_key(self.subject), "hard": hard, "onExceed": self.on_exceed.value}
+        return {
+            **subject_key(self.subject), "hard": hard, "onExceed": self.on_exceed.value,
+            **given(overCommit=self.over_commit or None),
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaSpec:
-    """Hard limits of one team, project or namespace (`level`)."""
+    """Hard limits of one team, project, namespace or user (`level`).
+
+    A user's hold in one project or in all; `EVERYBODY` stands for each user by itself.
+    """
 
     level: str
     target: str
     limits: tuple[HardLimitSpec, ...]
+    project: str | None = None  # of a user's
+
+    @property
+    def tree(self) -> str:
+        """The tree in which it stands."""
+        return USER_TREE if self.level == USER_LEVEL else ORG_TREE
 
     @property
     def node(self) -> str:
-        """Its node in the organisation tree."""
-        return f"{self.level}/{self.target}"
+        """Its node there."""
+        return f"{self.level}/{self.target}" + (f"@{self.project}" if self.project is not None else "")
 
     def to_spec(self) -> SpecBody:
         """The document's spec."""
-        return {self.level: self.target, "limits": [limit.to_spec() for limit in self.limits]}
+        limits = [limit.to_spec() for limit in self.limits]
+        return {self.level: self.target, **given(project=self.project), "limits": limits}
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,12 +348,13 @@ Spec: TypeAlias = (
 
 
 def amount_unit(subject: str) -> str:
-    """The class in whose unit a subject is counted: flavors count devices or cores (both milli)."""
+    """In whose unit a subject is written: flavors count devices or cores (both milli), a measure itself."""
     return DeviceClass.OTHER.value if subject.startswith(FLAVOR_PREFIX) else subject
 
 
 def subject_key(subject: str) -> SpecBody:
-    """`{class: gpu}` or `{flavor: NAME}`."""
+    """`{class: gpu}`, `{class: gpu, measure: whole}` or `{flavor: NAME}`."""
     if subject.startswith(FLAVOR_PREFIX):
         return {"flavor": subject.removeprefix(FLAVOR_PREFIX)}
-    return {"class": subject}
+    name, _, measure = subject.partition("/")
+    return {"class": name, **given(measure=measure or None)}

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from steelyard.model.errors import RefusedError
 from steelyard.model.organisation import Scope
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Limit, Policy, Route, TreeNode
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, USER_TREE, Limit, Policy, Route, TreeNode
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.workloads import WorkloadKind
 from steelyard.scheduling.barriers import WAKE_TREE
@@ -18,6 +18,7 @@ from steelyard.services.derived import ORG_VERSION, POLICY_VERSION, edge_of, lim
 from steelyard.services.documents import Document, stored_document
 from steelyard.services.kinds import CohortSpec, QueueSpec, RoutingSpec
 from steelyard.services.scheduling_rules import POLICY_KINDS, make_policy
+from steelyard.services.user_quota import submitters, user_tree
 from steelyard.store.database import View
 from steelyard.store.declared import counters, current, edges, open_limits
 
@@ -77,6 +78,7 @@ def _load(view: View) -> _Loaded:
     built = {
         QUEUE_TREE: QuotaTree(*trees[QUEUE_TREE]),
         ORG_TREE: with_unbounded_root(ORG_TREE, *trees[ORG_TREE], ORG_ROOT),
+        **_users(_limits(view, USER_TREE), documents),
     }
     return _Loaded(policy, trees, built, routes_of(documents, policy))
 
@@ -93,6 +95,11 @@ def routes_of(documents: Iterable[Document], policy: Policy) -> Routes:
         queues,
         policy.priorities,
     )
+
+
+def _users(limits: Limits, documents: Iterable[Document]) -> dict[str, QuotaTree]:
+    found = user_tree(limits, submitters(documents))
+    return {} if found is None else {USER_TREE: found}
 
 
 def _limits(view: View, tree: str) -> dict[tuple[str, str], Limit]:
@@ -122,8 +129,9 @@ def _queue_node(name: str, spec: object) -> TreeNode | None:
 
 def trees_of(documents: Iterable[Document]) -> dict[str, QuotaTree]:
     """The quota trees that follow from the declared objects of some instant."""
+    documents = list(documents)
     nodes: dict[str, dict[str, TreeNode]] = {QUEUE_TREE: {}, ORG_TREE: {}}
-    limits: dict[str, dict[tuple[str, str], Limit]] = {QUEUE_TREE: {}, ORG_TREE: {}}
+    limits: dict[str, dict[tuple[str, str], Limit]] = {QUEUE_TREE: {}, ORG_TREE: {}, USER_TREE: {}}
     for document in documents:
         node = _queue_node(document.name, document.spec)
         edge = edge_of(document)
@@ -137,6 +145,7 @@ def trees_of(documents: Iterable[Document]) -> dict[str, QuotaTree]:
     return {
         QUEUE_TREE: QuotaTree(nodes[QUEUE_TREE], limits[QUEUE_TREE]),
         ORG_TREE: with_unbounded_root(ORG_TREE, nodes[ORG_TREE], limits[ORG_TREE], ORG_ROOT),
+        **_users(limits[USER_TREE], documents),
     }
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from steelyard.model.errors import InvalidError
-from steelyard.model.policy import OnExceed
-from steelyard.model.resources import DeviceClass
+from steelyard.model.policy import Measure, OnExceed
+from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services.kinds import (
+    EVERYBODY,
     FLAVOR_PREFIX,
+    USER_LEVEL,
     CohortSpec,
     HardLimitSpec,
     LimitSpec,
@@ -19,7 +21,7 @@ from steelyard.services.kinds import (
     amount_unit,
 )
 from steelyard.services.queue_spec import MAX_PRIORITY, read_rules, read_span
-from steelyard.services.reading import DocumentReader
+from steelyard.services.reading import DocumentReader, check_name
 
 MAX_LIMITS = 64
 MAX_ROUTES = 1000
@@ -31,6 +33,17 @@ def _subject(reader: DocumentReader) -> str:
     if reader.has("class"):
         return reader.choice("class", DeviceClass).value
     return FLAVOR_PREFIX + reader.name("flavor")
+
+
+def _quota_subject(reader: DocumentReader) -> str:
+    """A class, a flavor, or a measure of an accelerator's class."""
+    subject = _subject(reader)
+    if not reader.has("measure"):
+        return subject
+    if subject not in {cls.value for cls in ACCELERATORS}:
+        expected = " | ".join(cls.value for cls in ACCELERATORS)
+        reader.wrong("field-invalid", reader.at("class"), expected=expected)
+    return f"{subject}/{reader.choice('measure', Measure).value}"
 
 
 def _limits(reader: DocumentReader) -> tuple[LimitSpec, ...]:
@@ -70,20 +83,37 @@ def read_queue(reader: DocumentReader) -> QueueSpec:
 
 def read_quota(reader: DocumentReader) -> QuotaSpec:
     """Parses the spec."""
-    levels = [level for level in ("team", "project", "namespace") if reader.has(level)]
-    if len(levels) != 1:
-        raise InvalidError("field-invalid", path=reader.path, expected="team | project | namespace")
-    target = reader.name(levels[0])
+    level, target, project = _whose(reader)
     limits = []
     for inner in reader.readers("limits", MAX_LIMITS):
-        subject = _subject(inner)
-        hard = inner.amount("hard", amount_unit(subject))
-        limits.append(HardLimitSpec(subject, hard, inner.choice("onExceed", OnExceed, OnExceed.WAIT)))
+        subject = _quota_subject(inner)
+        limits.append(
+            HardLimitSpec(
+                subject,
+                inner.amount("hard", amount_unit(subject)),
+                inner.choice("onExceed", OnExceed, OnExceed.WAIT),
+                inner.flag("overCommit") if level != USER_LEVEL else False,
+            )
+        )
         inner.finish()
     if not limits:
         raise InvalidError("field-missing", path=reader.at("limits"))
     _unique_subjects(reader, [limit.subject for limit in limits])
-    return QuotaSpec(levels[0], target, tuple(limits))
+    return QuotaSpec(level, target, tuple(limits), project)
+
+
+def _whose(reader: DocumentReader) -> tuple[str, str, str | None]:
+    """(level, name, project of a user's)."""
+    if reader.has(USER_LEVEL):
+        project = reader.optional_name("project")
+        user = reader.text(USER_LEVEL)
+        return USER_LEVEL, user if user == EVERYBODY else check_name(user, reader.at(USER_LEVEL)), project
+    levels = [level for level in ("team", "project", "namespace") if reader.has(level)]
+    if len(levels) != 1:
+        raise InvalidError(
+            "field-invalid", path=reader.path, expected="team | project | namespace | user"
+        )
+    return levels[0], reader.name(levels[0]), None
 
 
 def read_priority_class(reader: DocumentReader) -> PriorityClassSpec:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from steelyard.engines.simulated.reader import MAX_TEXT, Reader
 from steelyard.model.errors import InvalidError
 from steelyard.model.resources import DeviceClass
-from steelyard.model.units import MAX_QUANTITY, parse_duration, parse_quantity
+from steelyard.model.units import MAX_QUANTITY, parse_duration, parse_quantity, unit_of
 from steelyard.services.faults import Faults
 
 E = TypeVar("E", bound=StrEnum)
@@ -210,6 +210,9 @@ def read_amount(raw: object, resource: str, path: str) -> int:
 
 def write_amount(resource: str, quantity: int) -> int | str:
     """The form that `read_amount` reads back to the same quantity: `2`, `500m`; MiB for memory."""
+    unit, finer = unit_of(resource)
+    if finer > 1:
+        return write_amount(unit, quantity // finer)
     if resource == DeviceClass.MEMORY or quantity > MAX_QUANTITY:
         return quantity
     whole, milli = divmod(quantity, 1000)

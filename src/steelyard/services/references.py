@@ -11,11 +11,14 @@ from typing import NamedTuple, TypeAlias
 
 from steelyard.model.errors import ConflictError, InvalidError
 from steelyard.model.organisation import RoleName
+from steelyard.model.policy import Measure
 from steelyard.model.resources import DeviceClass, EngineKind
 from steelyard.scheduling.admission import joined
 from steelyard.services.documents import Document
 from steelyard.services.kinds import (
+    EVERYBODY,
     FLAVOR_PREFIX,
+    USER_LEVEL,
     BindingSpec,
     ClusterSpec,
     CohortSpec,
@@ -30,6 +33,7 @@ from steelyard.services.kinds import (
     RoutingSpec,
 )
 from steelyard.services.pool_spec import FlavorSpec, PoolSpec
+from steelyard.services.scheduling_spec import ConversionTableSpec
 from steelyard.services.support_specs import ExtensionSpec, ObservationSourceSpec
 
 World: TypeAlias = Mapping[tuple[str, str], Document]
@@ -64,7 +68,7 @@ def references(document: Document) -> Iterator[Reference]:
     elif isinstance(spec, QueueSpec) and spec.cohort is not None:
         yield Reference("spec.cohort", Kind.COHORT, spec.cohort)
     elif isinstance(spec, QuotaSpec):
-        yield Reference(f"spec.{spec.level}", _LEVELS[spec.level], spec.target)
+        yield from _of_quota(spec)
     elif isinstance(spec, RoutingSpec):
         yield from _of_routes(spec)
     elif isinstance(spec, PriorityClassSpec) and spec.ages_to is not None:
@@ -90,6 +94,16 @@ def _of_pool(spec: PoolSpec) -> Iterator[Reference]:
         yield Reference(f"spec.admission.teams[{index}]", Kind.TEAM, name)
     for index, name in enumerate(spec.lends_to):
         yield Reference(f"spec.lending.to[{index}]", Kind.POOL, name)
+
+
+def _of_quota(spec: QuotaSpec) -> Iterator[Reference]:
+    if spec.level != USER_LEVEL:
+        yield Reference(f"spec.{spec.level}", _LEVELS[spec.level], spec.target)
+        return
+    if spec.target != EVERYBODY:
+        yield Reference("spec.user", USER, spec.target)
+    if spec.project is not None:
+        yield Reference("spec.project", Kind.PROJECT, spec.project)
 
 
 def _of_limits(document: Document) -> Iterator[Reference]:
@@ -127,6 +141,7 @@ def check(world: World, users: Collection[str]) -> None:
     _check_cycles(world)
     _check_groups(world, flavors)
     _check_ageing(world)
+    _check_memory_known(world)
     _check_quotas(world)
     _check_machines(world)
 
@@ -187,6 +202,18 @@ def _check_groups(world: World, flavors: Mapping[str, FlavorSpec]) -> None:
                         "flavor-not-covered", kind=document.kind.value, name=document.name,
                         path=f"spec.resourceGroups[{number}].flavors[{index}]", flavor=name, resource=found,
                     )  # fmt: skip
+
+
+def _check_memory_known(world: World) -> None:
+    """A limit on device memory needs a table that says how much devices have."""
+    tables = (d.spec for d in world.values() if isinstance(d.spec, ConversionTableSpec))
+    if any(table.memory for table in tables):
+        return
+    for document in world.values():
+        if isinstance(document.spec, QuotaSpec):
+            for limit in document.spec.limits:
+                if limit.subject.endswith(f"/{Measure.MEMORY.value}"):
+                    raise InvalidError("conversion-missing", name=document.name, subject=limit.subject)
 
 
 def _check_ageing(world: World) -> None:

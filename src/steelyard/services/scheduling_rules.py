@@ -40,7 +40,7 @@ _BUILT_IN = Policy(0)
 POLICY_KINDS = frozenset(
     {
         Kind.TEAM, Kind.PROJECT, Kind.NAMESPACE, Kind.PRIORITY_CLASS, Kind.COHORT, Kind.QUEUE, Kind.ROUTING,
-        Kind.SCHEDULING_POLICY, Kind.CONVERSION_TABLE,
+        Kind.SCHEDULING_POLICY, Kind.CONVERSION_TABLE, Kind.BINDING,
     }
 )  # fmt: skip
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from steelyard.model.errors import Param
-from steelyard.model.policy import ORG_TREE
 from steelyard.services.kinds import CohortSpec, Kind, NamespaceSpec, ProjectSpec, QueueSpec, QuotaSpec
 from steelyard.services.references import World
 from steelyard.services.scheduling_rules import path_of
@@ -40,7 +39,7 @@ def queue_warnings(world: World, name: str) -> list[Warned]:
 
 def _below_use(quota: QuotaSpec, usage: Usage) -> Iterator[Warned]:
     for limit in quota.limits:
-        used = usage.get((ORG_TREE, quota.node, limit.subject), 0)
+        used = usage.get((quota.tree, quota.node, limit.subject), 0)
         if used > limit.hard:
             yield Warned(
                 "quota-below-use",

@@ -373,7 +373,12 @@ def declared_versions(connection: Connection, kinds: Sequence[str]) -> list[Reco
     return [record(row) for row in rows]
 
 
-def namespaces_of_attempts(connection: Connection) -> dict[int, str]:
-    """attempt → namespace of its workload."""
-    query = select(_at.id, _w.namespace).join(t.workload, _w.id == _at.workload_id)
-    return {row[0]: row[1] for row in connection.execute(query)}
+def places_of_attempts(connection: Connection) -> dict[int, tuple[str, int]]:
+    """attempt → (namespace, shape) of its workload."""
+    query = select(_at.id, _w.namespace, _w.shape_id).join(t.workload, _w.id == _at.workload_id)
+    return {row[0]: (row[1], row[2]) for row in connection.execute(query)}
+
+
+def shape_bodies(connection: Connection) -> dict[int, str]:
+    """shape → its content, of all there are."""
+    return {row[0]: row[1] for row in connection.execute(select(t.shape.c.id, t.shape.c.body_json))}
