@@ -1,0 +1,86 @@
+"""S-21: what is evicted is bounded by what was asked for, and reported."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.scheduling import Decisions, Snapshot, decide
+from tests.unit.scheduling.build import (
+    NOW,
+    check_answer,
+    group,
+    item,
+    node,
+    policy,
+    request,
+    shape,
+    snapshot,
+    started,
+)
+
+SECOND = 1_000_000
+
+
+def arrives(base: Snapshot, gpus: int, count: int) -> Decisions:
+    """A high priority of `count` members with so many devices each."""
+    wide = shape("wide", request(gpu=gpus * 1000), count=count, priority=9)
+    base = replace(base, pending=(group(wide, item(5000)),))
+    decisions = decide(base, policy(max_victims=512), NOW)
+    check_answer(base, decisions)
+    return decisions
+
+
+def test_forty_eight_devices_evict_forty_eight() -> None:
+    """Where another scheduler evicted 376: sixty-four nodes of eight, full of single devices."""
+    base = snapshot([node(n, gpus=8) for n in range(1, 65)])
+    base = started(base, group(shape("one", request(gpu=1000)), *(item(n) for n in range(1, 513))))
+    stats = arrives(base, gpus=8, count=6).stats
+    assert (stats.evicted, stats.requested) == (48_000, 48_000)
+
+
+def test_no_large_gang_goes_for_a_few_devices_where_small_ones_do() -> None:
+    base = snapshot([node(n, gpus=8) for n in range(1, 9)])
+    base = started(base, group(shape("one", request(gpu=1000)), *(item(n) for n in range(1, 33))))
+    gang = shape("gang", request(gpu=8000), count=4)
+    base = started(base, group(gang, item(900)), at=NOW - SECOND)  # newest: it would go first in order
+    stats = arrives(base, gpus=8, count=2).stats
+    assert (stats.evicted, stats.requested) == (16_000, 16_000)
+
+
+def test_a_gang_goes_where_nothing_else_would_do_and_that_is_seen() -> None:
+    base = snapshot([node(n, gpus=8) for n in range(1, 5)])
+    base = started(base, group(shape("gang", request(gpu=8000), count=4), item(1)))
+    stats = arrives(base, gpus=1, count=1).stats
+    assert (stats.evicted, stats.requested) == (32_000, 1000)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(st.sampled_from([1, 1, 2, 4]), min_size=1, max_size=12),
+    st.sampled_from([(1, 1), (4, 1), (4, 2), (2, 3)]),
+)
+def test_the_excess_is_less_than_one_victim_for_each_member(
+    sizes: list[int], wanted: tuple[int, int]
+) -> None:
+    """None of the victims can be spared; so each node gives up less than a member and its largest victim."""
+    base = snapshot([node(n, gpus=4) for n in range(1, 4)])
+    for number, size in enumerate(sizes, start=1):
+        job = shape(f"s{number}", request(gpu=size * 1000))
+        base = started(base, group(job, item(number)), at=NOW - (100 - number) * SECOND)
+    stats = arrives(base, *wanted).stats
+    held = [sum(item.quantity for item in r.charges if item.subject == "gpu") for r in base.running.values()]
+    largest = max([*held, *(1000 * size for size in sizes)])
+    assert stats.evicted <= stats.requested + wanted[1] * max(0, largest - 1000)
+
+
+@pytest.mark.parametrize("limit", [7, 8])
+def test_more_victims_than_the_policy_allows_evict_nobody(limit: int) -> None:
+    base = snapshot([node(1, gpus=8)])
+    base = started(base, group(shape("one", request(gpu=1000)), *(item(n) for n in range(1, 9))))
+    wide = shape("wide", request(gpu=8000), priority=9)
+    base = replace(base, pending=(group(wide, item(5000)),))
+    assert len(decide(base, policy(max_victims=limit), NOW).evictions) == (8 if limit == 8 else 0)
