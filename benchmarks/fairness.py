@@ -55,11 +55,11 @@ FLAVOR, CLUSTER = "gpu-x", "c"
 GRID = 10 * SECOND  # jobs end on it
 
 
-def tree() -> QuotaTree:
-    """All devices belong to the cohort."""
+def tree(count: int) -> QuotaTree:
+    """All devices of so many nodes belong to the cohort."""
     nodes = {"all": TreeNode(QUEUE_TREE, "all", "cohort", None)}
     nodes |= {name: TreeNode(QUEUE_TREE, name, "queue", "all") for name in WEIGHTS}
-    limits = {("all", "gpu"): Limit(QUEUE_TREE, "all", "gpu", NODES * DEVICES * WHOLE)}
+    limits = {("all", "gpu"): Limit(QUEUE_TREE, "all", "gpu", count * DEVICES * WHOLE)}
     return QuotaTree(nodes, limits | {(name, "gpu"): Limit(QUEUE_TREE, name, "gpu", 0) for name in WEIGHTS})
 
 
@@ -75,6 +75,7 @@ class House:
 
     policy: Policy
     seed: int
+    nodes: int = NODES
     now: int = START
     free: dict[int, list[int]] = field(default_factory=dict)
     running: dict[int, RunningView] = field(default_factory=dict)
@@ -88,9 +89,10 @@ class House:
     evictions: int = 0
 
     def __post_init__(self) -> None:
-        self.tree = tree()
+        self.tree = tree(self.nodes)
         self.random = random.Random(self.seed)
-        self.free = {node: [node * 100 + index for index in range(DEVICES)] for node in range(1, NODES + 1)}
+        nodes = range(1, self.nodes + 1)
+        self.free = {node: [node * 100 + index for index in range(DEVICES)] for node in nodes}
         shapes = [shape(name, size) for name, sizes in SIZES.items() for size in sizes]
         self.shapes = {of.key: of for of in shapes}
         self.history = history_of(self.tree, self.now, {})
@@ -176,7 +178,8 @@ class House:
     def _sum(self, step: int) -> None:
         for attempt in self.running:
             self._count(attempt)
-        own = decayed(self.history.own, self.summed, step, self.policy.fairness.half_life)
+        half_life = self.policy.fairness.half_life
+        own = decayed(self.history.own, self.summed, step, half_life) if half_life else {}
         self.history = history_of(self.tree, self.now, own)
         self.summed, self.started = {}, {}
 
