@@ -10,23 +10,25 @@ of that instant.
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from steelyard.model.workloads import Shape
-from steelyard.scheduling.board import Board
+from steelyard.scheduling.board import Board, allocation_room
 from steelyard.scheduling.decisions import Reservation
+from steelyard.scheduling.future import Future
 from steelyard.scheduling.ledger import Ask, Ledger
 from steelyard.scheduling.placement import Placer, Plan, ShapePlan, allocations_of
 from steelyard.scheduling.snapshot import Snapshot
-from steelyard.scheduling.timeline import Release, end_if_started, releases
+from steelyard.scheduling.timeline import Release, Timeline, end_if_started
 from steelyard.scheduling.views import Charge, HoldView, PendingItem
 
 #: Attempts for which a place on the timeline is looked for in one cycle; of a queue as many as it may have
 #: reservations, and a few more.
-MAX_TRIES = 64
+MAX_TRIES = 16
 TRIES_BESIDE = 3
+#: Ends that are looked past in all these searches of one cycle.
+MAX_MOVES = 4_096
 
 
 class Reservations:
@@ -40,13 +42,14 @@ class Reservations:
         self._now = now
         self.made: list[Reservation] = []
         self._worlds: list[Ledger] = []  # the usage at the instant of each
+        self._idle: dict[int, dict[str, int]] = {}  # by attempt and flavor: kept, and free now
         self._by_queue: dict[str, int] = {}
         self._tries: dict[str, int] = {}
         self._tried = 0
         self._last: str | None = None  # the shape whose attempt got one just now
         self._are_lifted = False
-        self._known: list[Release] | None = None
-        self._reach: dict[str, int] = {}
+        self._moves = MAX_MOVES
+        self._known: Timeline | None = None
 
     # --- what may go first -----------------------------------------------------------------------
     def until(self, shape: Shape) -> int | None:
@@ -57,10 +60,18 @@ class Reservations:
         """Takes places for an attempt that has ended before the reservations start whose places it uses."""
         until = self.until(plan.shape)
         later = [] if until is None else [made for made in self.made if made.starts_at >= until]
-        if not later:
+        if not later or not self._gains(plan, later):
             return None
         with self._lifted(later):
             return self._placer.place(plan, fresh=True, avoid=avoid)
+
+    def _gains(self, plan: ShapePlan, later: list[Reservation]) -> bool:
+        """A cheap necessary test: what is free, and what is kept for them and idle, suffices in sum."""
+        wanted = plan.lead.count * plan.lead.need.amount
+        return any(
+            self._board.free(name) + sum(self._idle[made.attempt_id].get(name, 0) for made in later) >= wanted
+            for name in plan.lead.flavors
+        )
 
     def admits(self, plan: ShapePlan, found: Plan) -> bool:
         """True when those of the reservations that it would meet have their quota beside it."""
@@ -78,7 +89,7 @@ class Reservations:
             if until is None or made.starts_at < until:
                 world.add(found.charges)
         if until is not None:
-            self._add(Release(until, item.attempt_id, found.members, found.charges))
+            self._timeline.add(Release(until, item.attempt_id, found.members, found.charges))
 
     def held(self, hold: HoldView) -> None:
         """Takes note of places that are kept for a preemptor, of which nobody knows how long it will run."""
@@ -93,7 +104,7 @@ class Reservations:
         if self._by_queue.get(queue, 0) >= most or not plan.roles or item.standby:
             return None
         tries = self._tries.get(queue, 0)
-        if tries >= most + TRIES_BESIDE or self._tried >= MAX_TRIES or not self._in_reach(plan):
+        if tries >= most + TRIES_BESIDE or self._tried >= MAX_TRIES or not self._timeline.releases:
             return None
         self._tries[queue], self._tried = tries + 1, self._tried + 1
         found = self._earliest(plan)
@@ -114,54 +125,37 @@ class Reservations:
         """True when the shape's last attempt got a reservation, and its queue may have another one."""
         return self._last == shape.key and self._by_queue.get(shape.queue, 0) < most
 
-    def _in_reach(self, plan: ShapePlan) -> bool:
-        """A cheap necessary test: what is free and all that ends must suffice in sum."""
-        if not self._releases():
-            return False
-        lead = plan.lead
-        wanted = lead.count * lead.need.amount
-        return any(self._board.free(name) + self._reach.get(name, 0) >= wanted for name in lead.flavors)
-
-    def _releases(self) -> list[Release]:
+    @property
+    def _timeline(self) -> Timeline:
         if self._known is None:
-            self._known = []
-            for release in releases(self._snapshot, self._now):
-                self._add(release, self._known)
+            self._known = Timeline(self._snapshot, self._now)
         return self._known
 
-    def _add(self, release: Release, known: list[Release] | None = None) -> None:
-        into = self._releases() if known is None else known
-        insort(into, release, key=_order)
-        for _, allocation in allocations_of(release.members):
-            self._reach[allocation.flavor] = self._reach.get(allocation.flavor, 0) + allocation.quantity
+    def _first_step(self, plan: ShapePlan) -> int | None:
+        """Before it there is no place: what is free and what ends until then does not suffice in sum."""
+        wanted = plan.lead.count * plan.lead.need.amount
+        steps = []
+        for name in plan.lead.flavors:
+            lacking = wanted - self._board.free(name)
+            steps.append(0 if lacking <= 0 else self._timeline.first_step(name, lacking))
+        return min((step for step in steps if step is not None), default=None)
 
     def _earliest(self, plan: ShapePlan) -> tuple[int, Plan] | None:
-        """At the first of the instants at which something ends after which it fits."""
-        ending = self._releases()
-        steps = [  # of each instant, how many have ended by it
-            index + 1
-            for index, release in enumerate(ending)
-            if index + 1 == len(ending) or ending[index + 1].at > release.at
-        ]
-        future = _Future(self._board, self._ledger, self._placer, ending, self.made)
-        low, high = -1, len(steps) - 1
-        found = future.attempt(plan, steps[high])
-        if found is not None:
-            while high - low > 1:
-                middle = (low + high) // 2
-                earlier = future.attempt(plan, steps[middle])
-                if earlier is None:
-                    low = middle
-                else:
-                    high, found = middle, earlier
+        first = self._first_step(plan)
+        if first is None or self._moves <= 0:
+            return None
+        timeline = self._timeline
+        future = Future(self._board, self._ledger, self._placer, timeline, self.made, self._moves)
+        found = future.earliest(plan, first)
+        self._moves = future.moves
         future.restore()
-        return None if found is None else (ending[steps[high] - 1].at, found)
+        return None if found is None else (timeline.instant(found[0]), found[1])
 
     def _keep(self, made: Reservation) -> None:
         ledger = self._ledger
         world = Ledger(ledger.trees, ledger.worlds[-1])
-        for release in self._releases():
-            if release.at <= made.starts_at and release.attempt_id not in ledger.ending:
+        for release in self._timeline.by(made.starts_at):
+            if release.attempt_id not in ledger.ending:
                 world.add(release.charges, -1)
         world.add(made.charges)
         for other, usage in zip(self.made, self._worlds, strict=True):
@@ -171,9 +165,13 @@ class Reservations:
                 usage.add(made.charges)
         self.made.append(made)
         self._worlds.append(world)
+        idle = self._idle[made.attempt_id] = {}
+        for member, allocation in allocations_of(made.members):
+            room = allocation_room(self._board.state(member.node_id), allocation)
+            idle[allocation.flavor] = idle.get(allocation.flavor, 0) + max(0, min(room, allocation.quantity))
         self._board.change_members(made.members, -1)
         if made.ends_at is not None:
-            self._add(Release(made.ends_at, made.attempt_id, made.members, made.charges))
+            self._timeline.add(Release(made.ends_at, made.attempt_id, made.members, made.charges))
 
     # --- in force and not --------------------------------------------------------------------------
     @contextmanager
@@ -210,55 +208,6 @@ class Reservations:
         for made in applied:
             self._board.change_members(made.members, 1)
         return blocker
-
-
-class _Future:
-    """The working copies as they are after the first of the releases, with the reservations charged."""
-
-    def __init__(
-        self, board: Board, ledger: Ledger, placer: Placer, ending: list[Release], made: Iterable[Reservation]
-    ) -> None:
-        self.board = board
-        self.ledger = ledger
-        self.placer = placer
-        self.ending = ending
-        self.made = list(made)
-        self.passed = 0
-        for reservation in self.made:
-            ledger.add(reservation.charges)
-
-    def attempt(self, plan: ShapePlan, count: int) -> Plan | None:
-        """Where the gang would go after that many; nothing stays taken."""
-        while self.passed < count:
-            self._end(self.ending[self.passed], 1)
-            self.passed += 1
-        while self.passed > count:
-            self.passed -= 1
-            self._end(self.ending[self.passed], -1)
-        found = self.placer.place(plan, fresh=True)
-        if found is not None:
-            self.board.change_members(found.members, 1)
-        return found
-
-    def _end(self, release: Release, sign: int) -> None:
-        self.board.change_members(release.members, sign)
-        if release.run is None:
-            self.ledger.add(release.charges, -sign)
-        elif sign > 0:
-            self.ledger.remove(release.run)
-        else:
-            self.ledger.reinstate(release.run)
-
-    def restore(self) -> None:
-        while self.passed:
-            self.passed -= 1
-            self._end(self.ending[self.passed], -1)
-        for reservation in self.made:
-            self.ledger.add(reservation.charges, -1)
-
-
-def _order(release: Release) -> tuple[int, int]:
-    return (release.at, release.attempt_id)
 
 
 def _fits(ledger: Ledger, charges: Iterable[Charge]) -> bool:

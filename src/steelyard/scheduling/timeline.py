@@ -7,7 +7,10 @@ knows.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.snapshot import Snapshot, limited
@@ -38,11 +41,66 @@ def end_if_started(shape: Shape, start: int) -> int | None:
     return limited(start, shape.time_limit)
 
 
-def releases(snapshot: Snapshot, now: int) -> list[Release]:
-    """What ends for certain, in the order in which it does."""
-    dated = ((latest_end(snapshot, run, now), run) for run in snapshot.running.values())
-    found = [
-        Release(at, run.attempt_id, run.members, run.charges, run) for at, run in dated if at is not None
-    ]
-    found.sort(key=lambda release: (release.at, release.attempt_id))
-    return found
+class Timeline:
+    """What ends for certain, in the order in which it does. A step is an instant at which something ends."""
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        dated = ((latest_end(snapshot, run, now), run) for run in snapshot.running.values())
+        self.releases = [
+            Release(at, run.attempt_id, run.members, run.charges, run) for at, run in dated if at is not None
+        ]
+        self.releases.sort(key=_order)
+        self._counts: list[int] | None = None
+        self._sums: dict[str, list[int]] = {}
+
+    def add(self, release: Release) -> None:
+        """One more that ends."""
+        insort(self.releases, release, key=_order)
+        self._counts = None
+        self._sums.clear()
+
+    @property
+    def counts(self) -> list[int]:
+        """By step, how many have ended after it."""
+        if self._counts is None:
+            ending = self.releases
+            self._counts = [
+                index
+                for index in range(1, len(ending) + 1)
+                if index == len(ending) or ending[index].at > ending[index - 1].at
+            ]
+        return self._counts
+
+    def instant(self, step: int) -> int:
+        """When it is."""
+        return self.releases[self.counts[step] - 1].at
+
+    def by(self, instant: int) -> Iterable[Release]:
+        """What has ended by an instant."""
+        for release in self.releases:
+            if release.at > instant:
+                return
+            yield release
+
+    def first_step(self, flavor: str, amount: int) -> int | None:
+        """The first step after which that much of a flavor was given back in all; None: that never is."""
+        sums = self._sums.get(flavor)
+        if sums is None:
+            each = [_given_back(release, flavor) for release in self.releases]
+            totals = list(accumulate(each))
+            sums = self._sums[flavor] = [totals[count - 1] for count in self.counts]
+        step = bisect_left(sums, amount)
+        return step if step < len(sums) else None
+
+
+def _given_back(release: Release, flavor: str) -> int:
+    return sum(
+        allocation.quantity
+        for member in release.members
+        for allocation in member.allocations
+        if allocation.flavor == flavor
+    )
+
+
+def _order(release: Release) -> tuple[int, int]:
+    return (release.at, release.attempt_id)
