@@ -12,7 +12,7 @@ import httpx
 from steelyard.cli.main import main
 from steelyard.cli.session import Session
 from steelyard.client import Client
-from tests.service.cli import fake_devices, fake_pools
+from tests.service.cli import fake_devices, fake_foresight, fake_pools
 
 SECOND = 1_000_000
 T0 = 1_767_225_600 * SECOND  # 2026-01-01 00:00:00 UTC
@@ -354,6 +354,7 @@ def installed() -> Fake:
         "GET /v1/usage/review": REVIEW,
         **fake_pools.ANSWERS,
         **fake_devices.ANSWERS,
+        **fake_foresight.ANSWERS,
         "GET /v1/doctor": DOCTOR,
         "GET /v1/version": {"version": "0.1.0", "install_id": "in_1", "languages": ["en", "zh"]},
     }.items():  # fmt: skip

@@ -13,7 +13,7 @@ import yaml
 from steelyard.cli import help_pages, table
 from steelyard.cli.command import build
 from steelyard.locale import LANGUAGES, has
-from tests.service.cli import fake_devices, fake_pools
+from tests.service.cli import fake_devices, fake_foresight, fake_pools
 from tests.service.cli.fake import CHECKPOINT, DOCUMENT, FAILED, REFUSAL, USAGE, WAITING, installed
 
 CJK = re.compile("[\u4e00-\u9fff]")
@@ -24,6 +24,7 @@ LEFT_OVER = re.compile(r"\b(?:cli|word|reason|verdict)\.[a-z]|\{[a-z_]+[:}]|\[\[
 PAGES: dict[str, tuple[str, str]] = {
     **fake_pools.PAGES,
     **fake_devices.PAGES,
+    **fake_foresight.PAGES,
     "list": ("train-1", "排队中"),
     "show wl_1": ("Waits for quota: project alpha may use 4 GPU", "等待配额：项目 alpha 可用 4 个 GPU"),
     "show wl_2": ("exit code 3", "退出码 3"),
@@ -90,7 +91,7 @@ DATA: dict[str, Any] = {
 ELSEWHERE = {
     "apply", "diff", "login", "logout", "users password", "audit export", "audit verify", "up", "serve",
     "demo", "reset-password", "audit rotate-key", "exec", "attach", "backup", "backup verify", "restore",
-    "upgrade", "poc run",
+    "upgrade", "poc run", "policy preview",
 }  # fmt: skip
 
 
