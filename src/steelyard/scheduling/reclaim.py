@@ -106,13 +106,15 @@ class Reach:
     # --- who may be asked at all --------------------------------------------------------------------
     def loss(self, view: RunningView, is_hold: bool = False) -> Loss | None:
         """The view as a victim, if some rule lets it be one."""
-        if not view.preemptible or not self._ran_enough(view, is_hold):
-            return None
-        rule = self._rule_for(view)
+        rule = self._rule_for(view) if view.preemptible else None
         if rule is None:
             return None
         if is_hold:
             return Loss(view, rule, (_KEPT, view.priority), True)
+        protected_until = view.placed_at + self.min_runtime(view.queue)
+        if protected_until > self.context.now:
+            self.context.wake(protected_until)
+            return None
         late = rule == RECLAIM and not self._is_within_now
         return Loss(view, rule, (_LATE if late else _TIERS.get(rule, _BORROWED), view.priority))
 
@@ -141,11 +143,6 @@ class Reach:
             return FAIR_SHARE
         below = self.rule.borrow_below
         return BORROWING if below is not None and lower and view.priority < below else None
-
-    def _ran_enough(self, view: RunningView, is_hold: bool) -> bool:
-        if is_hold:
-            return True
-        return view.placed_at <= self.context.now - self.min_runtime(view.queue)
 
     def min_runtime(self, queue: str) -> int:
         """What a victim of the queue must have run: as its side of the common ancestor has it (after KAI)."""
