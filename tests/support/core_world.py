@@ -35,6 +35,8 @@ from steelyard.scheduling import (
     decide,
     with_unbounded_root,
 )
+from steelyard.scheduling.fleet import as_fleet
+from steelyard.scheduling.runs import as_runs
 from tests.support.core_books import NaiveTree, by_place, own_charges
 from tests.support.core_checks import check_cycle, check_nothing_idle, digest, shuffled
 
@@ -117,6 +119,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
+        self.fleet, self.runs = as_fleet({}), as_runs({})
         self.shapes = make_shapes(self.random)
         self.queue_nodes = {
             "all": TreeNode(QUEUE_TREE, "all", "cohort", None),
@@ -227,7 +230,10 @@ class World:
             again = decide(shuffled(before, self.random), self.policy, self.now)
             assert digest(again) == digest(decisions), "another order of the input, another answer"
         self.last = decisions
-        after = before.apply(decisions)
+        lived = self.lived(before)
+        followed = decide(lived, self.policy, self.now)
+        assert digest(followed) == digest(decisions), "it matters whether changes were followed"
+        after = lived.apply(decisions)
         self._book(decisions)
         check_cycle(self, before, decisions, after)
         return decisions
@@ -273,6 +279,14 @@ class World:
         check_nothing_idle(self.snapshot(), self.now)
         pairs = set(self.evictions[seen:])
         assert not [pair for pair in pairs if pair[::-1] in pairs], "two evict each other"
+
+    def lived(self, fresh: Snapshot) -> Snapshot:
+        """The same snapshot with the mappings that follow changes from cycle to cycle."""
+        views = {key: view for key, view in fresh.nodes.items() if self.fleet.get(key) != view}
+        self.fleet = self.fleet.with_(views)
+        running = {key: view for key, view in fresh.running.items() if self.runs.get(key) != view}
+        self.runs = self.runs.with_(running, self.runs.keys() - fresh.running.keys())
+        return replace(fresh, nodes=self.fleet, running=self.runs)
 
     def in_phase(self, *phases: str) -> list[Job]:
         """The jobs in these phases."""

@@ -7,16 +7,15 @@ gang that can't be completed and a simulated eviction are undone by giving and t
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-from steelyard.model.resources import ACCELERATORS, DeviceClass, ShareKind
+from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import AllocationPlan, MemberPlan, MemberRequest
+from steelyard.scheduling.devices import WHOLE, Devices
+from steelyard.scheduling.fleet import Room, as_fleet
 from steelyard.scheduling.views import FlavorView, NodeView
-
-WHOLE = 1000
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -28,6 +27,7 @@ class Need:
     others: tuple[tuple[DeviceClass, int], ...]
     labels: tuple[tuple[str, str], ...]
     request: MemberRequest
+    memory: int = 0  # MiB of each device
 
     @property
     def is_accelerated(self) -> bool:
@@ -50,75 +50,9 @@ def need_of(request: MemberRequest) -> Need:
     amounts = sorted((item for item in request.amounts if item[1] > 0), key=lambda item: _RANK[item[0]])
     if not amounts:
         return Need(DeviceClass.CPU, 0, (), request.node_labels, request)
-    return Need(amounts[0][0], amounts[0][1], tuple(amounts[1:]), request.node_labels, request)
-
-
-@dataclass(slots=True)
-class Devices:
-    """Accelerators of one flavor on one node: those entirely free, and what remains of the others.
-
-    A device that is in neither has nothing left. A fraction sits on one device and shares it only
-    with fractions of the same kind; a whole device is never put on one that is shared.
-    """
-
-    whole: list[int]
-    part: dict[int, int] = field(default_factory=dict)
-    kinds: dict[int, ShareKind] = field(default_factory=dict)
-
-    @property
-    def free(self) -> int:
-        """What can still be taken."""
-        return len(self.whole) * WHOLE + sum(left for left in self.part.values() if left > 0)
-
-    def remaining(self, device: int) -> int:
-        """Negative where a hold claims more than there is."""
-        index = bisect_left(self.whole, device)
-        if index < len(self.whole) and self.whole[index] == device:
-            return WHOLE
-        return self.part.get(device, 0)
-
-    def change(self, device: int, delta: int) -> None:
-        """Gives (or with a negative delta takes) a quantity of one device."""
-        before = self.remaining(device)
-        after = before + delta
-        if before == WHOLE and after != WHOLE:
-            del self.whole[bisect_left(self.whole, device)]
-        elif before != 0:
-            self.part.pop(device, None)
-        if after == WHOLE:
-            insort(self.whole, device)
-        elif after != 0:
-            self.part[device] = after
-
-    def pick(self, amount: int, wanted: int | None = None) -> list[tuple[int, int, ShareKind]] | None:
-        """Devices for an amount: whole ones by id, a fraction on one that has `wanted` left, else where it
-        fits most tightly."""
-        count, fraction = divmod(amount, WHOLE)
-        if count > len(self.whole):
-            return None
-        picked = [(device, WHOLE, ShareKind.EXCLUSIVE) for device in self.whole[:count]]
-        if fraction:
-            fitting = [(left, device) for device, left in self.part.items() if left >= fraction]
-            if fitting and not (wanted == WHOLE and len(self.whole) > count):
-                device = min(fitting, key=lambda entry: (entry[0] != wanted, entry))[1]
-            elif len(self.whole) > count:
-                device = self.whole[count]
-            else:
-                return None
-            kind = self.kinds.get(device, ShareKind.TIME_SLICED)
-            if kind is ShareKind.EXCLUSIVE:  # nobody holds any of it: others may join
-                kind = ShareKind.TIME_SLICED
-            picked.append((device, fraction, kind))
-        return picked
-
-    def missing(self, amount: int) -> int:
-        """How much more this node would need of it to hold the amount; 0 when it holds it."""
-        count, fraction = divmod(amount, WHOLE)
-        short = max(0, count - len(self.whole)) * WHOLE
-        if fraction and len(self.whole) <= count:
-            best = max((left for left in self.part.values() if left > 0), default=0)
-            short += max(0, fraction - best)
-        return short
+    primary, amount = amounts[0]
+    memory = request.device_memory if primary in ACCELERATORS else 0
+    return Need(primary, amount, tuple(amounts[1:]), request.node_labels, request, memory)
 
 
 @dataclass(slots=True)
@@ -142,6 +76,8 @@ class NodeState:
                 sorted(free.whole),
                 {part.device_id: part.remaining for part in free.partial},
                 {part.device_id: part.share_kind for part in free.partial},
+                view.memories,
+                view.partitions,
             )
             for name, free in view.accelerators.items()
         }
@@ -166,20 +102,13 @@ class Board:
     def __init__(
         self, nodes: Mapping[int, NodeView], flavors: Mapping[str, FlavorView], usable: Collection[str]
     ) -> None:
-        self.nodes = nodes
+        self.nodes = as_fleet(nodes)
         self.flavors = flavors
         self.usable = frozenset(usable)
         self.touched: list[int] = []  # nodes, in the order in which something on them changed
         self.looks = 0
         self._states: dict[int, NodeState] = {}
-        self._free: dict[str, int] = {}
-        self._order: dict[str, list[int]] = {name: [] for name in usable}
-        for node_id in sorted(nodes):
-            view = nodes[node_id]
-            if view.schedulable:
-                for name in {*view.accelerators, *(slot.flavor for slot in view.slots)}:
-                    if name in self._order:
-                        self._order[name].append(node_id)
+        self._rooms: dict[str, Room] = {}  # copies of the nodes' own, changed as the cycle goes on
 
     def state(self, node_id: int) -> NodeState:
         """The node's working copy."""
@@ -192,16 +121,20 @@ class Board:
         """The node's working copy if there is one: it is as its view says otherwise."""
         return self._states.get(node_id)
 
-    def order(self, flavor: str) -> list[int]:
+    def order(self, flavor: str) -> Sequence[int]:
         """Nodes that may be given work and have the flavor, by id."""
-        return self._order.get(flavor, [])
+        return self.nodes.order(flavor) if flavor in self.usable else ()
+
+    def room(self, flavor: str) -> Room:
+        """What can still be taken of a usable flavor, by position in its order; not to be changed."""
+        known = self._rooms.get(flavor)
+        if known is None:
+            known = self._rooms[flavor] = self.nodes.room(flavor).copy()
+        return known
 
     def free(self, flavor: str) -> int:
         """What can still be taken of a flavor on all its nodes together."""
-        known = self._free.get(flavor)
-        if known is None:
-            known = self._free[flavor] = sum(self.free_on(node_id, flavor) for node_id in self.order(flavor))
-        return known
+        return self.room(flavor).free if flavor in self.usable else 0
 
     def free_on(self, node_id: int, flavor: str) -> int:
         """What can still be taken of a flavor on one node."""
@@ -222,21 +155,28 @@ class Board:
         self.touched.append(node_id)
         state = self.state(node_id)
         flavor = allocation.flavor
+        room = self.room(flavor) if flavor in self.usable else None
         if allocation.device_class in ACCELERATORS:
             devices = state.devices.get(flavor)
             if devices is None:
-                devices = state.devices[flavor] = Devices([])
+                devices = state.devices[flavor] = Devices(
+                    [], memories=view.memories, partitions=view.partitions
+                )
             before = devices.remaining(allocation.device_id or 0)
             after = before + sign * allocation.quantity
             devices.change(allocation.device_id or 0, sign * allocation.quantity)
+            whole, most = len(devices.whole), devices.most
         else:
             space = state.find(allocation)
             if space is None:
                 return
             before = space.free
             after = space.free = before + sign * allocation.quantity
-        if flavor in self._free and flavor in self._order and view.schedulable:
-            self._free[flavor] += max(0, after) - max(0, before)
+            whole, most = 0, largest_space(state, allocation.device_class, flavor)
+        at = self.nodes.position(flavor, node_id)
+        if room is not None and at is not None:
+            room.free += max(0, after) - max(0, before)
+            room.whole[at], room.most[at] = whole, most
 
     def change_members(self, members: Iterable[MemberPlan], sign: int) -> None:
         """Gives back or takes all allocations of an attempt."""
@@ -266,7 +206,7 @@ class Board:
         self.looks += 1
         if need.labels and not matches(state.view, need):
             return None
-        chosen = pick(state, need.primary, need.amount, flavor, left)
+        chosen = pick(state, need.primary, need.amount, flavor, left, need.memory)
         if chosen is None:
             return None
         for device_class, amount in need.others:
@@ -307,6 +247,13 @@ def flavor_free(state: NodeState, flavor: str) -> int:
     )
 
 
+def largest_space(state: NodeState, device_class: DeviceClass, flavor: str) -> int:
+    """The largest piece of CPU or memory that is free of one flavor on one node."""
+    return max(
+        (space.free for space in state.spaces.get(device_class, ()) if space.flavor == flavor), default=0
+    )
+
+
 def allocation_room(state: NodeState, allocation: AllocationPlan) -> int:
     """What is left where an allocation is to be; negative where more is claimed than there is."""
     if allocation.device_class in ACCELERATORS:
@@ -316,19 +263,33 @@ def allocation_room(state: NodeState, allocation: AllocationPlan) -> int:
     return space.free if space else 0
 
 
+def _asked(amount: int, number: int, granted: int) -> int | None:
+    """What was asked of the device, whole ones first; None where that is what is granted."""
+    asked = min(WHOLE, amount - number * WHOLE)
+    return None if asked == granted else asked
+
+
 def pick(
-    state: NodeState, device_class: DeviceClass, amount: int, flavor: str | None, left: int | None = None
+    state: NodeState,
+    device_class: DeviceClass,
+    amount: int,
+    flavor: str | None,
+    left: int | None = None,
+    memory: int = 0,
 ) -> list[AllocationPlan] | None:
-    """Allocations for an amount of one class on one node, not taken yet; of one flavor if it is given."""
+    """Allocations for an amount of one class on one node, not taken yet; of one flavor if it is given. `left`
+    and `memory`: see `Devices.pick`."""
     node_id = state.view.id
     if device_class in ACCELERATORS:
         devices = state.devices.get(flavor or "")
-        picked = devices.pick(amount, left) if devices else None
+        picked = devices.pick(amount, left, memory) if devices else None
         if picked is None:
             return None
         return [
-            AllocationPlan(device, node_id, flavor or "", device_class, quantity, kind)
-            for device, quantity, kind in picked
+            AllocationPlan(
+                device, node_id, flavor or "", device_class, quantity, kind, _asked(amount, number, quantity)
+            )
+            for number, (device, quantity, kind) in enumerate(picked)
         ]
     for space in state.spaces.get(device_class, ()):
         if space.free >= amount and (flavor is None or space.flavor == flavor):

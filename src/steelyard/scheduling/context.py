@@ -18,6 +18,7 @@ from steelyard.scheduling.node_choice import node_choice
 from steelyard.scheduling.placement import Plan, ShapePlan, answering_clusters, prepare
 from steelyard.scheduling.reservation import Reservations
 from steelyard.scheduling.rules import Rules
+from steelyard.scheduling.runs import as_runs, victim_order
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.subjects import Counting
 from steelyard.scheduling.turns import Turns
@@ -60,9 +61,9 @@ class Context:
         self.preemption_looks = 0
         self._plans: dict[str, ShapePlan] = {}
         self._barred: dict[str, bool] = {}
-        self._by_queue: dict[str, list[RunningView]] | None = None
+        self.runs = as_runs(snapshot.running)
+        self._by_queue: dict[str, list[RunningView]] = {}
         self._by_priority: list[RunningView] | None = None
-        self._sorted: dict[str, list[RunningView]] = {}
 
     def plan(self, shape: Shape) -> ShapePlan:
         """The shape made ready; once a cycle."""
@@ -125,14 +126,10 @@ class Context:
 
     def running_in(self, queue: str) -> list[RunningView]:
         """A queue's attempts in the order of victims: lowest priority, then newest first."""
-        if self._by_queue is None:
-            self._by_queue = {}
-            for attempt in self.snapshot.running.values():
-                self._by_queue.setdefault(attempt.queue, []).append(attempt)
-        known = self._sorted.get(queue)
+        known = self._by_queue.get(queue)
         if known is None:
-            known = sorted(self._by_queue.get(queue, ()), key=victim_order)
-            self._sorted[queue] = known
+            known = [run for _, run in self.runs.at(QUEUE_TREE, queue) if run.queue == queue]
+            self._by_queue[queue] = known
         return known
 
     def running_anywhere(self) -> list[RunningView]:
@@ -174,10 +171,4 @@ class Context:
 
     def queues(self) -> list[str]:
         """Those in which something has devices, by name."""
-        self.running_in("")
-        return sorted(self._by_queue or ())
-
-
-def victim_order(attempt: RunningView) -> tuple[int, int, int]:
-    """Lowest priority first, then the most recently placed."""
-    return (attempt.priority, -attempt.placed_at, -attempt.attempt_id)
+        return self.runs.queues()

@@ -17,12 +17,13 @@ from steelyard.model.resources import DeviceClass
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
 from steelyard.scheduling.admission import misfits, shut_reason
 from steelyard.scheduling.board import Board, Need, need_of
+from steelyard.scheduling.devices import WHOLE
 from steelyard.scheduling.ledger import Ask, Ledger
 from steelyard.scheduling.node_choice import NodeChoice
 from steelyard.scheduling.quota import QuotaTree
 from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.subjects import FLAVOR, Counting, Held, held_by, own_nodes, parts_of
 from steelyard.scheduling.topology import Outside
-from steelyard.scheduling.subjects import FLAVOR, Counting, Held, own_nodes, parts_of
 from steelyard.scheduling.views import Charge, ClusterView, FlavorView
 
 
@@ -58,6 +59,21 @@ class ShapePlan:
         """The role whose flavor decides the cluster."""
         return self.roles[0]
 
+    def is_as_asked(self, used: Mapping[str, int]) -> bool:
+        """False where parts of devices were granted larger than they were asked for."""
+        return sum(used.values()) == sum(self.amounts.values())
+
+    def granted_asks(self, used: Mapping[str, int]) -> list[Ask]:
+        """The quota checks on classes of which more was granted than asked for."""
+        granted = self.counting.by_class(used)
+        more = {cls: amount for cls, amount in granted.items() if amount > self.amounts.get(cls, 0)}
+        return [
+            Ask(tree, node, cls.value, amount)
+            for tree, node in self.nodes
+            for cls, amount in more.items()
+            if self.counting.trees[tree].governs(cls.value)
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -88,6 +104,8 @@ def matching_flavors(flavors: Mapping[str, FlavorView], need: Need) -> list[str]
         if request.models and flavor.model not in request.models:
             continue
         if request.clusters and flavor.cluster not in request.clusters:
+            continue
+        if need.memory > (flavor.memory or 0):
             continue
         matching.append(name)
     return matching
@@ -231,11 +249,15 @@ class Placer:
             self.board.change_members(members, 1)
             return None
         self._cursors.update(moved or {})
-        return Plan(members, charges_of(plan, used))
+        if plan.is_as_asked(used):
+            return Plan(members, charges_of(plan, used))
+        granted = held_by(allocation for member in members for allocation in member.allocations)
+        return Plan(members, plan.counting.charges(plan.nodes, granted))
 
     def flavor_fits(self, plan: ShapePlan, used: Mapping[str, int]) -> bool:
         """True when the limits on the flavors themselves allow it."""
-        return self.ledger.fits(flavor_asks(self.ledger.trees, plan, used))
+        asks = flavor_asks(self.ledger.trees, plan, used)
+        return self.ledger.fits(asks) and self.ledger.fits(plan.granted_asks(used))
 
     def _gang(
         self,
@@ -288,7 +310,13 @@ class Placer:
         start = 0 if moved is None else moved.get(key, self._cursors.get(key, 0))
         members: list[MemberPlan] = []
         at, looks = start, 0
+        room = board.room(flavor) if order is board.order(flavor) else None
+        whole, part = divmod(need.amount, WHOLE) if need.is_accelerated else (0, need.amount)
         while len(members) < role.count and at < len(order):
+            if room is not None:  # on to the next that may hold it, whatever is asked for beside it
+                at = room.first(at, whole, part)
+                if at == len(order):
+                    break
             looks += 1
             if looks > self.max_nodes + role.count:
                 self.cut_short = True

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from steelyard.model.policy import Limit
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
 from steelyard.scheduling.decisions import Decisions, DropCause
+from steelyard.scheduling.fleet import as_fleet
 from steelyard.scheduling.history import NOTHING_USED, History, start
 from steelyard.scheduling.prices import PriceList
 from steelyard.scheduling.quota import QuotaTree, Usage, add_charge, total_usage
+from steelyard.scheduling.runs import as_runs
 from steelyard.scheduling.views import (
     Charge,
     ClusterView,
@@ -99,7 +101,7 @@ class Snapshot:
         draft.place(decisions)
         draft.hold(decisions)
         for eviction in decisions.evictions:
-            victim = draft.running[eviction.attempt_id]
+            victim = self.running[eviction.attempt_id]
             draft.running[eviction.attempt_id] = replace(victim, stopping=True)
         looked = {**self.last_looked, **dict.fromkeys(decisions.looked, decisions.now)}
         evicted = dict(self.evicted)
@@ -159,8 +161,8 @@ class _Draft:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.base = snapshot
-        self.nodes = dict(snapshot.nodes)
-        self.running = dict(snapshot.running)
+        self.nodes: dict[int, NodeView] = {}  # those that are changed
+        self.running: dict[int, RunningView] = {}
         self.holds = dict(snapshot.holds)
         self.usage = {name: dict(snapshot.usage.get(name, {})) for name in snapshot.trees}
         self.started = dict(snapshot.history.started)
@@ -208,7 +210,7 @@ class _Draft:
 
     def _take(self, members: tuple[MemberPlan, ...]) -> None:
         for member in members:
-            node = self.nodes[member.node_id]
+            node = self.nodes.get(member.node_id) or self.base.nodes[member.node_id]
             for allocation in member.allocations:
                 node = taken(node, allocation)
             self.nodes[member.node_id] = node
@@ -221,8 +223,8 @@ class _Draft:
         pending = tuple(group for group in pending if group.count > 0)
         return replace(
             self.base,
-            nodes=self.nodes,
-            running=self.running,
+            nodes=as_fleet(self.base.nodes).with_(self.nodes),
+            running=as_runs(self.base.running).with_(self.running),
             holds=self.holds,
             usage=self.usage,
             pending=pending,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from steelyard.model.health import DeviceFlag
 from steelyard.model.lifecycle import HOLDING_PHASES, Phase
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
-from steelyard.model.resources import Availability, DeviceClass
+from steelyard.model.resources import ACCELERATORS, Availability, DeviceClass
 from steelyard.model.workloads import Shape
 from steelyard.scheduling import (
     Charge,
@@ -33,8 +33,10 @@ from steelyard.scheduling import (
     charge,
     total_usage,
 )
+from steelyard.scheduling.fleet import as_fleet
 from steelyard.scheduling.history import NOTHING_USED, History, Used, history_of, start
 from steelyard.scheduling.prices import PriceList
+from steelyard.scheduling.runs import as_runs
 from steelyard.scheduling.subjects import Counting
 from steelyard.services.live_records import (
     LiveAttempt,
@@ -77,7 +79,10 @@ class LiveState:
         self._waiting: dict[str, list[tuple[int, int, PendingItem]]] = {}
         self._shapes: dict[str, Shape] = {}
         self._running: dict[int, RunningView] = {}
-        self._views: dict[int, NodeView] = {}
+        self._ran: set[int] = set()  # attempts whose view changed since the last snapshot
+        self._runs = as_runs({})
+        self._fleet = as_fleet({})
+        self._groups: dict[str, ShapeGroup] = {}  # those in which nothing changed since
         self._dirty: set[int] = set()
         self._flavors: dict[str, FlavorView] = {}
         self._flavors_stale = True
@@ -120,14 +125,18 @@ class LiveState:
             item = attempt.item()
             self._shapes.setdefault(attempt.shape.key, attempt.shape)
             insort(self._waiting.setdefault(attempt.shape.key, []), (item.submitted, item.workload_id, item))
+            self._groups.pop(attempt.shape.key, None)
         elif attempt.phase in HOLDING_PHASES:
             self._running[attempt.attempt_id] = attempt.running_view()
+            self._ran.add(attempt.attempt_id)
 
     def _unindex(self, attempt: LiveAttempt) -> None:
         self._phases[attempt.phase].pop(attempt.attempt_id, None)
-        self._running.pop(attempt.attempt_id, None)
+        if self._running.pop(attempt.attempt_id, None) is not None:
+            self._ran.add(attempt.attempt_id)
         if attempt.phase is not Phase.QUEUED:
             return
+        self._groups.pop(attempt.shape.key, None)
         waiting = self._waiting.get(attempt.shape.key, [])
         at = bisect_left(waiting, (attempt.submitted_at, attempt.workload_id))
         while at < len(waiting) and waiting[at][1] == attempt.workload_id:
@@ -203,6 +212,7 @@ class LiveState:
             if charges != attempt.charges:
                 attempt.charges = charges
                 self._running[attempt.attempt_id] = attempt.running_view()
+                self._ran.add(attempt.attempt_id)
         for key, hold in self.holds.items():
             self.holds[key] = replace(hold, charges=counting.charges_at(hold.shape, hold.members))
 
@@ -260,22 +270,24 @@ class LiveState:
 
     def snapshot(self) -> Snapshot:
         """The immutable view that `decide` works on."""
-        for node_id in self._dirty:
-            self._views[node_id] = _node_view(self.nodes[node_id])
+        self._fleet = self._fleet.with_({node: _node_view(self.nodes[node]) for node in self._dirty})
         self._dirty.clear()
-        pending = tuple(
-            ShapeGroup(self._shapes[key], tuple(item for _, _, item in items[:MAX_HEADS]), len(items))
-            for key, items in self._waiting.items()
-        )
+        changed = {attempt: self._running[attempt] for attempt in self._ran if attempt in self._running}
+        self._runs = self._runs.with_(changed, self._ran - changed.keys())
+        self._ran.clear()
+        for key in self._waiting.keys() - self._groups.keys():
+            items = self._waiting[key]
+            heads = tuple(item for _, _, item in items[:MAX_HEADS])
+            self._groups[key] = ShapeGroup(self._shapes[key], heads, len(items))
         return Snapshot(
-            nodes=dict(self._views),
+            nodes=self._fleet,
             flavors=self.flavors(),
             clusters=dict(self.clusters),
             pools=self.pools,
             trees=self.trees,
             usage={name: dict(usage) for name, usage in self.usage.items()},
-            pending=pending,
-            running=dict(self._running),
+            pending=tuple(self._groups.values()),
+            running=self._runs,
             holds=dict(self.holds),
             history=self.history,
             evicted=dict(self.evicted),

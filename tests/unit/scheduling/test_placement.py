@@ -240,8 +240,8 @@ def test_the_bound_on_placements_is_kept_and_says_that_there_is_more() -> None:
 
 
 def test_the_bound_on_nodes_is_kept_and_makes_the_answer_approximate() -> None:
-    nodes = [node(number, gpus=1) for number in range(1, 10)] + [node(10, gpus=2)]
-    base = snapshot(nodes, group(shape("s", request(gpu=2000)), item(1)))
+    nodes = [node(number, gpus=2, cpu=1000) for number in range(1, 10)] + [node(10, gpus=2)]
+    base = snapshot(nodes, group(shape("s", request(gpu=2000, cpu=2000)), item(1)))
     cut_short = decide(base, policy(max_nodes=3), NOW)
     assert placed(cut_short) == []
     assert cut_short.reasons["s"].approximate
