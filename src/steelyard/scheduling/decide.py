@@ -31,6 +31,7 @@ from steelyard.scheduling.decisions import (
 from steelyard.scheduling.explain import Explainer, backoff_reason, pending_evaluation
 from steelyard.scheduling.heads import Heads
 from steelyard.scheduling.holds import settle_holds
+from steelyard.scheduling.near import near
 from steelyard.scheduling.order import Waiting
 from steelyard.scheduling.placement import Plan
 from steelyard.scheduling.preemption import Pools, evicted_and_requested
@@ -65,7 +66,8 @@ def explain(
 ) -> Explanation:
     """Decides as the next cycle would and tells what comes of one attempt; leaves no trace.
 
-    Without `item` it is the shape's first waiting attempt, or one that is imagined as submitted now.
+    Without `item` it is the shape's first waiting attempt, or one that is imagined as submitted now. Where
+    many shapes wait, a cycle of those that are near (see there): that it starts is `approximate` then.
     """
     heads = [head for group in snapshot.pending if group.shape.key == shape.key for head in group.heads]
     held = next((hold.item for hold in snapshot.holds.values() if hold.shape.key == shape.key), None)
@@ -74,12 +76,13 @@ def explain(
         chosen = PendingItem(_PROBE, _PROBE, now)
     if chosen not in heads and chosen.attempt_id not in snapshot.holds:
         snapshot = snapshot.with_(AddPending(shape, chosen))
+    snapshot, is_cut = near(snapshot, shape)
     cycle = Cycle(snapshot, policy, now)
     cycle.run()
     decisions = cycle.decisions([shape])
     for placement in decisions.placements:
         if placement.attempt_id == chosen.attempt_id:
-            return Explanation(placement, None, ())
+            return Explanation(placement, None, (), is_cut)
     hold = cycle.context.holds.get(chosen.attempt_id)
     own = decisions.workload_reasons.get(chosen.workload_id, ())
     if hold is not None:

@@ -109,6 +109,7 @@ def world_of(snapshot: Snapshot, shape: Shape, item: PendingItem) -> World:
 def applied(world: World, remedy: Remedy) -> World:
     """The world with the change made."""
     shape, snapshot = world.shape, world.snapshot
+    told = f"{remedy.kind.value}/{remedy.role}/{remedy.resource}/{remedy.flavor}/{remedy.after}"
     if remedy.kind is RemedyKind.WAIT_FOR:
         return replace(world, snapshot=without_attempts(snapshot, remedy.attempts))
     if remedy.kind is RemedyKind.RAISE_LIMIT:
@@ -125,12 +126,12 @@ def applied(world: World, remedy: Remedy) -> World:
         )
     else:
         return replace(world, shape=_elsewhere(shape, remedy))
-    return replace(world, shape=changed(replace(shape, roles=roles, least=_least(shape, roles))))
+    return replace(world, shape=changed(replace(shape, roles=roles, least=_least(shape, roles)), told))
 
 
-def changed(shape: Shape) -> Shape:
+def changed(shape: Shape, how: str = "") -> Shape:
     """The shape under a key of its own: it is no longer like those that wait with the old one."""
-    return replace(shape, key=f"{shape.key}+")
+    return replace(shape, key=f"{shape.key}+{how}")
 
 
 def _least(shape: Shape, roles: tuple[tuple[str, int, MemberRequest], ...]) -> tuple[int, ...]:
@@ -139,11 +140,12 @@ def _least(shape: Shape, roles: tuple[tuple[str, int, MemberRequest], ...]) -> t
 
 def _elsewhere(shape: Shape, remedy: Remedy) -> Shape:
     if remedy.kind is RemedyKind.SHORTER_TIME_LIMIT:
-        return changed(replace(shape, time_limit=remedy.after))
+        return changed(replace(shape, time_limit=remedy.after), f"time/{remedy.after}")
     to = remedy.to
     assert to is not None
     named = to.priority_class if to.priority_class is not None else shape.priority_class
-    return changed(replace(shape, queue=to.queue, priority=to.priority, priority_class=named))
+    moved = replace(shape, queue=to.queue, priority=to.priority, priority_class=named)
+    return changed(moved, f"queue/{to.queue}/{to.priority}")
 
 
 def allowing(shape: Shape, flavor: FlavorView) -> tuple[tuple[str, int, MemberRequest], ...]:

@@ -17,6 +17,7 @@ from steelyard.model.units import SECOND
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.board import need_of
 from steelyard.scheduling.explain import ORDER
+from steelyard.scheduling.near import near
 from steelyard.scheduling.placement import matching_flavors
 from steelyard.scheduling.quota import shortfalls, shown
 from steelyard.scheduling.remedies import (
@@ -43,7 +44,10 @@ LINEAR = 16
 MAX_RAISES = 16
 #: The longest time limit that is thought of (µs).
 HORIZON = 30 * 24 * 3600 * SECOND
+#: What helps others, too.
+_FOR_ALL = frozenset({RemedyKind.WAIT_FOR, RemedyKind.RAISE_LIMIT})
 _By: TypeAlias = dict[tuple[str, str, str, str], int]  # (tree, node, subject, field) → by how much
+_What: TypeAlias = Callable[[Snapshot, _By], _By]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,8 @@ def smallest(
     later = max(item.not_before, item.eligible_at) > now
     if later or item.standby or item.attempt_id in snapshot.holds:
         return ()
-    world = world_of(snapshot, shape, item)
+    around, is_cut = near(snapshot, shape)
+    world = world_of(around, shape, item)
     trial = Trial(world, policy, now)
     if trial.now_starts(world):
         return ()
@@ -81,7 +86,12 @@ def smallest(
         lambda: holders_to_wait_for(trial),
         lambda: _raises(trial),
     )
-    return tuple(remedy for find in finders for remedy in find())
+    found = [remedy for find in finders for remedy in find()]
+    # others who wait might go first by what is raised or given back, and not all of them were looked at
+    return tuple(
+        replace(remedy, approximate=remedy.approximate or is_cut) if remedy.kind in _FOR_ALL else remedy
+        for remedy in found
+    )
 
 
 class Trial:
@@ -107,8 +117,21 @@ class Trial:
         return starts(world, self.policy, self.now)
 
     def starts_with(self, remedy: Remedy) -> bool:
-        """Decides with the change made."""
-        return self.now_starts(applied(self.world, remedy))
+        """Decides with the change made; what can't even be placed at its turn need not be decided."""
+        world = applied(self.world, remedy)
+        return self._may_fit(world, remedy) and self.now_starts(world)
+
+    def _may_fit(self, world: World, remedy: Remedy) -> bool:
+        """False only where a changed request surely finds no place: at the turn of a cycle in which nothing
+        went before it, what is free is all there is, whenever its turn comes."""
+        turn = self.turn
+        if remedy.kind in _FOR_ALL or turn is None or turn.moved or world.shape.least:
+            return True
+        plan = turn.context.plan(world.shape)
+        found = turn.context.placer.place(plan, fresh=True)
+        if found is not None:
+            turn.context.board.change_members(found.members, 1)
+        return found is not None or turn.context.placer.cut_short
 
 
 # --- the request elsewhere -------------------------------------------------------------------------------
@@ -246,18 +269,28 @@ def _raises(trial: Trial) -> Iterable[Remedy]:
         return
     plan = turn.context.plan(trial.world.shape)
     flavors: Sequence[str] = plan.lead.flavors if plan.roles else ()
-    found = [
-        remedy
-        for flavor in flavors[:MAX_OTHERS]
-        for what in (_each, _owned)
-        if (remedy := _raise_on(trial, flavor, what)) is not None
-    ]
-    found.sort(key=lambda remedy: (len(remedy.raises), sum(each.by for each in remedy.raises)))
-    cut = len(flavors) > MAX_OTHERS
-    yield from (replace(remedy, approximate=cut) for remedy in found[:1])
+    starts: list[tuple[tuple[int, int], str, _What]] = []
+    for flavor in flavors[:MAX_OTHERS]:
+        short = _short(turn, flavor)
+        for what in WAYS if short else ():
+            by = what(trial.world.snapshot, short or {})
+            starts.append(((len(by), sum(by.values())), flavor, what))
+    best: Remedy | None = None
+    for least, flavor, what in sorted(starts, key=lambda entry: entry[0]):
+        if best is not None and _cost(best) <= least:
+            break  # the rest would need more from the start
+        remedy = _raise_on(trial, flavor, what)
+        if remedy is not None and (best is None or _cost(remedy) < _cost(best)):
+            best = remedy
+    if best is not None:
+        yield replace(best, approximate=len(flavors) > MAX_OTHERS)
 
 
-def _raise_on(trial: Trial, flavor: str, what: Callable[[Snapshot, _By], _By]) -> Remedy | None:
+def _cost(remedy: Remedy) -> tuple[int, int]:
+    return len(remedy.raises), sum(each.by for each in remedy.raises)
+
+
+def _raise_on(trial: Trial, flavor: str, what: _What) -> Remedy | None:
     """Raises what binds and decides; where others go first by it, raises again by what is then short."""
     by: _By = {}
     turn = trial.turn
@@ -297,6 +330,10 @@ def _owned(snapshot: Snapshot, short: _By) -> _By:
         key = (tree, lowest, subject, "nominal")
         by[key] = max(by.get(key, 0), quantity)
     return by
+
+
+#: How a set of limits may be raised.
+WAYS: tuple[_What, ...] = (_each, _owned)
 
 
 def _short(turn: Turn, flavor: str) -> _By | None:

@@ -61,15 +61,17 @@ def holders_to_wait_for(trial: Tries) -> Iterable[Remedy]:
         if trial.starts_with(remedy):
             yield remedy
             return
-    yield from _several(trial, plan, candidates, cut or len(alone) > MAX_SINGLES)
+    yield from _several(trial, context, plan, candidates, cut or len(alone) > MAX_SINGLES)
 
 
 def _several(
-    trial: Tries, plan: ShapePlan, candidates: list[RunningView], cut: bool
+    trial: Tries, context: Context, plan: ShapePlan, candidates: list[RunningView], cut: bool
 ) -> Iterable[Remedy]:
     """The shortest run of those that end first that starts it; by halving."""
     low, high = 1, len(candidates)
-    if high < 2 or not trial.starts_with(_remedy(plan, candidates, cut)):
+    if high < 2 or (plan.roles and not plan.shape.least and not _could(context, plan, candidates)):
+        return
+    if not trial.starts_with(_remedy(plan, candidates, cut)):
         return
     while high - low > 1:
         middle = (low + high) // 2
@@ -98,6 +100,8 @@ def _concerns(plan: ShapePlan, run: RunningView) -> bool:
 
 def _makes_room(context: Context, plan: ShapePlan, ended: list[RunningView]) -> bool:
     """Whether the workload would find a place at its turn without these; nothing is left changed."""
+    if not _could(context, plan, ended):
+        return False
     for run in ended:
         context.board.change_members(run.members, 1)
         context.ledger.remove(run)
@@ -108,6 +112,19 @@ def _makes_room(context: Context, plan: ShapePlan, ended: list[RunningView]) -> 
         context.board.change_members(run.members, -1)
         context.ledger.reinstate(run)
     return found is not None
+
+
+def _could(context: Context, plan: ShapePlan, ended: list[RunningView]) -> bool:
+    """A cheap necessary test: what is free on some flavor and what these have of it suffice in sum."""
+    given: dict[str, int] = {}
+    for run in ended:
+        for _, allocation in allocations_of(run.members):
+            given[allocation.flavor] = given.get(allocation.flavor, 0) + allocation.quantity
+    lead = plan.lead if plan.roles else None
+    if lead is None:
+        return False
+    wanted = lead.count * lead.need.amount
+    return any(context.board.free(name) + given.get(name, 0) >= wanted for name in lead.flavors)
 
 
 def _remedy(plan: ShapePlan, ended: list[RunningView], cut: bool) -> Remedy:
