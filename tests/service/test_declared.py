@@ -196,15 +196,6 @@ def test_what_is_loaded_follows_a_change(store: Store) -> None:
     assert after.priorities["low"] == 1
 
 
-@pytest.mark.requirement("J7")
-def test_children_above_their_parent_are_warned_of(store: Store) -> None:
-    apply(store, *SMALL_HOUSE)
-    (result,) = apply(store, doc("Quota", "alpha", team="alpha", limits=[{"class": "gpu", "hard": 1}]))
-    (warning,) = result.warnings
-    assert warning.code == "quota-overcommitted"
-    assert warning.params == {"node": "team/alpha", "subject": "gpu", "limit": 1000, "children": 2000}
-
-
 def test_a_project_sees_its_own_and_what_stands_around_it(store: Store) -> None:
     apply(store, *SMALL_HOUSE)
     member = person((RoleName.MEMBER, "vision"))

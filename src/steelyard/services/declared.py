@@ -8,7 +8,7 @@ it was planned on; one that was overtaken is planned again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,9 +23,12 @@ from steelyard.services.documents import Document, stored_document
 from steelyard.services.kinds import APPLY_ORDER, Kind, QueueSpec, QuotaSpec
 from steelyard.services.known_names import check_names
 from steelyard.services.labels import check_documents
+from steelyard.services.policy import trees_of
 from steelyard.services.pool_document import in_sight, with_known_purpose
-from steelyard.services.references import check, check_administrator_left, check_not_used
-from steelyard.services.warnings import queue_warnings, quota_warnings
+from steelyard.services.quota_holders import held_now
+from steelyard.services.quota_sums import becoming_over, check_children
+from steelyard.services.references import World, check, check_administrator_left, check_not_used
+from steelyard.services.warnings import Warned, over_warnings, queue_warnings, quota_warnings
 from steelyard.services.written import check_reason
 from steelyard.store import declared as rows
 from steelyard.store.accounts import account_names
@@ -35,6 +38,7 @@ from steelyard.store.store import Store
 from steelyard.store.unit import Unit
 
 MAX_PLANS = 6
+_LIMITING = frozenset({Kind.QUEUE, Kind.COHORT, Kind.QUOTA})
 _PLANNING = threading.Lock()
 #: Told the unit and the results before the unit is written, e.g. to record an answer in it.
 OnUnit = Callable[[Unit, "list[Applied]"], None]
@@ -99,17 +103,43 @@ def plan_apply(
         guarantees.move(unit, guarantees.check_within(view, before.values(), after.values()))
     check_documents(view, after, changed)
     check_names(view, after, changed)
+    check_children(before, after)
     step = DeclaredStep(view, store, unit, ordered, changed, origin, reason)
-    usage = rows.usage_counters(view) if any(d.kind is Kind.QUOTA for d in ordered) else {}
+    warned = _lowered(view, before, after) if any(d.kind in _LIMITING for d in changed) else []
+    named = {_node(document) for document in ordered if document.kind in _LIMITING}
     results = []
     for document in ordered:
         result = step.change(before.get(document.key), document)
-        if isinstance(document.spec, QuotaSpec):
-            result = replace(result, warnings=tuple(quota_warnings(after, document.spec, usage)))
-        elif isinstance(document.spec, QueueSpec):
-            result = replace(result, warnings=tuple(queue_warnings(after, document.name)))
-        results.append(result)
+        results.append(replace(result, warnings=tuple(_warnings(after, document, warned, named))))
     return results
+
+
+def _lowered(view: View, before: World, after: World) -> list[tuple[str, Warned]]:
+    """Who would be above their limits after a change."""
+    usage = rows.usage_counters(view)
+    over = list(becoming_over(trees_of(before.values()), trees_of(after.values()), usage))
+    return over_warnings(over, held_now(view, after)) if over else []
+
+
+def _warnings(
+    world: World, document: Document, lowered: list[tuple[str, Warned]], named: Collection[str]
+) -> Iterator[Warned]:
+    """What is worth saying of one document. What is about a node that none of the `named` stands for is said
+    with the first that changes limits."""
+    spec = document.spec
+    if isinstance(spec, QuotaSpec):
+        yield from quota_warnings(world, spec)
+    elif isinstance(spec, QueueSpec):
+        yield from queue_warnings(world, document.name)
+    for entry in list(lowered) if document.kind in _LIMITING else ():
+        if entry[0] == _node(document) or entry[0] not in named:
+            lowered.remove(entry)
+            yield entry[1]
+
+
+def _node(document: Document) -> str:
+    """The node of a tree that a document stands for."""
+    return document.spec.node if isinstance(document.spec, QuotaSpec) else document.name
 
 
 def retire(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from steelyard.model.errors import Param
-from steelyard.services.kinds import CohortSpec, Kind, NamespaceSpec, ProjectSpec, QueueSpec, QuotaSpec
+from steelyard.services.kinds import CohortSpec, Kind, QueueSpec, QuotaSpec
+from steelyard.services.quota_sums import Over, parent_of, sums, unit_of_subject
 from steelyard.services.references import World
 from steelyard.services.scheduling_rules import path_of
 from steelyard.services.scheduling_spec import SCHEDULING_NAME, SchedulingPolicySpec
+from steelyard.store.scoped import Record
 
-Usage = Mapping[tuple[str, str, str], int]  # (tree, node, subject) → quantity
+MAX_NAMES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +24,45 @@ class Warned:
     params: dict[str, Param] = field(default_factory=dict)
 
 
-def quota_warnings(world: World, quota: QuotaSpec, usage: Usage) -> list[Warned]:
-    """Warnings about the limits of one quota as they stand in the world."""
-    return [*_below_use(quota, usage), *_overcommitted(world, quota)]
+def quota_warnings(world: World, quota: QuotaSpec) -> list[Warned]:
+    """Where over-commit that is declared comes to something: at the node itself and at its parent."""
+    nodes = {quota.node, parent_of(world, quota.node)}
+    return [
+        Warned(
+            "quota-overcommitted",
+            {
+                "node": node, "subject": subject, "resource": unit_of_subject(subject), "limit": found.limit,
+                "children": found.children,
+            },
+        )
+        for (node, subject), found in sums(world).items()
+        if node in nodes and found.over
+    ]  # fmt: skip
+
+
+def over_warnings(over: Iterable[Over], held: Sequence[Record]) -> list[tuple[str, Warned]]:
+    """(node, warning) of the nodes that a change leaves above their limits, with the workloads that have to
+    end before anything new starts: the least priority first, then the newest."""
+    found = []
+    for one in over:
+        names = list(_to_end(one, held))
+        params: dict[str, Param] = {
+            "node": one.node, "subject": one.subject, "resource": unit_of_subject(one.subject),
+            "limit": one.limit, "used": one.used, "over": one.used - one.limit, "workloads": len(names),
+            "names": ", ".join(names[:MAX_NAMES]) or None,
+        }  # fmt: skip
+        found.append((one.node, Warned("quota-below-use", params)))
+    return found
+
+
+def _to_end(over: Over, held: Sequence[Record]) -> Iterator[str]:
+    excess = over.used - over.limit
+    mine = [row for row in held if over.node in row["nodes"] and over.subject in row["amounts"]]
+    for row in sorted(mine, key=lambda row: (row["priority"], -row["since"], -row["id"])):
+        if excess <= 0:
+            return
+        excess -= row["amounts"][over.subject]
+        yield row["name"]
 
 
 def queue_warnings(world: World, name: str) -> list[Warned]:
@@ -35,54 +73,3 @@ def queue_warnings(world: World, name: str) -> list[Warned]:
     if policy is not None and isinstance(policy.spec, SchedulingPolicySpec):
         owners.append(policy.spec.defaults.owner)
     return [] if any(owners) else [Warned("queue-without-owner", {"queue": name})]
-
-
-def _below_use(quota: QuotaSpec, usage: Usage) -> Iterator[Warned]:
-    for limit in quota.limits:
-        used = usage.get((quota.tree, quota.node, limit.subject), 0)
-        if used > limit.hard:
-            yield Warned(
-                "quota-below-use",
-                {"node": quota.node, "subject": limit.subject, "limit": limit.hard, "used": used},
-            )
-
-
-def _overcommitted(world: World, quota: QuotaSpec) -> Iterator[Warned]:
-    """The sum rule, for the node itself and for its parent."""
-    hard = _hard_limits(world)
-    nodes = [quota.node]
-    parent = _parent(world, quota.node)
-    if parent is not None:
-        nodes.append(parent)
-    for node in nodes:
-        for subject in sorted({subject for owner, subject in hard if owner == node}):
-            total = sum(
-                amount
-                for (owner, limited), amount in hard.items()
-                if limited == subject and _parent(world, owner) == node
-            )
-            if total > hard[node, subject]:
-                yield Warned(
-                    "quota-overcommitted",
-                    {"node": node, "subject": subject, "limit": hard[node, subject], "children": total},
-                )
-
-
-def _hard_limits(world: World) -> dict[tuple[str, str], int]:
-    return {
-        (document.spec.node, limit.subject): limit.hard
-        for document in world.values()
-        if isinstance(document.spec, QuotaSpec)
-        for limit in document.spec.limits
-    }
-
-
-def _parent(world: World, node: str) -> str | None:
-    level, _, name = node.partition("/")
-    if level == "namespace" and (Kind.NAMESPACE.value, name) in world:
-        spec = world[Kind.NAMESPACE.value, name].spec
-        return f"project/{spec.project}" if isinstance(spec, NamespaceSpec) else None
-    if level == "project" and (Kind.PROJECT.value, name) in world:
-        spec = world[Kind.PROJECT.value, name].spec
-        return f"team/{spec.team}" if isinstance(spec, ProjectSpec) else None
-    return None

@@ -379,6 +379,18 @@ def places_of_attempts(connection: Connection) -> dict[int, tuple[str, int]]:
     return {row[0]: (row[1], row[2]) for row in connection.execute(query)}
 
 
+def held_amounts(connection: Connection) -> list[Record]:
+    """What each workload holds now, by class and flavor, and since when."""
+    by = (
+        _w.id, _w.name, _w.namespace, _w.queue, _w.priority, _w.shape_id,
+        _a.device_class.label("device_class"), _a.flavor,
+    )  # fmt: skip
+    sums = func.sum(_a.quantity).label("quantity"), func.min(_a.t0).label("since")
+    held = select(*by, *sums).join(t.attempt, _at.id == _a.attempt_id)
+    query = held.join(t.workload, _w.id == _at.workload_id).where(_a.t1.is_(None)).group_by(*by)
+    return [record(row) for row in connection.execute(query)]
+
+
 def shape_bodies(connection: Connection) -> dict[int, str]:
     """shape → its content, of all there are."""
     return {row[0]: row[1] for row in connection.execute(select(t.shape.c.id, t.shape.c.body_json))}
