@@ -1,0 +1,70 @@
+"""The starvation bound: what is due, with nothing older waiting, starts once all that runs has ended."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.model.policy import Policy, PreemptionRule, QueueOrder, QueueRules, Reclaim
+from steelyard.model.units import HOUR, MINUTE
+from steelyard.scheduling.forward import Arrival, Expected, Forward, Future
+from tests.unit.scheduling.build import NOW, item, node, nominal, queue_tree, request, shape, snapshot
+
+LONGEST, STEP, DAY = 30 * MINUTE, 10 * MINUTE, 10 * HOUR
+NODES, DEVICES = 3, 2
+#: A queue, how many members of one device each; at most as many as there are devices.
+asked = st.tuples(st.sampled_from(["q", "r"]), st.integers(1, NODES * DEVICES))
+
+
+def lived(
+    order: QueueOrder, bound: int, streams: list[tuple[str, int]], seed: int
+) -> tuple[Future, dict[int, int]]:
+    """Ten hours in which all of these come again and again, more than can run; the submit times."""
+    shapes = [
+        shape(f"s{number}", request(gpu=1000), count=size, queue=queue)
+        for number, (queue, size) in enumerate(streams)
+    ]
+    number, arrivals, came = iter(range(1, 10**6)), [], {}
+    for at in range(NOW, NOW + DAY, STEP):
+        left = NODES * DEVICES * 2 // 3  # a third of what runs for the longest time ends in a step
+        turn = (at // STEP + seed) % len(shapes)
+        for of in shapes[turn:] + shapes[:turn]:
+            if left > 0:
+                one = next(number)
+                came[one] = at
+                arrivals.append(Arrival(at, of, item(one, at)))
+                left -= of.roles[0][1]
+    rules = QueueRules(
+        starvation_bound=bound, reservations=0,
+        preemption=PreemptionRule(within_queue=False, reclaim=Reclaim.NEVER),
+    )  # fmt: skip
+    queues = queue_tree(nominal("cohort", "gpu", NODES * DEVICES * 1000), ("q", "r"))
+    world = snapshot([node(each, gpus=DEVICES) for each in range(1, NODES + 1)], queues=queues)
+    lengths = (LONGEST, STEP, 2 * STEP)
+    expected = Expected(
+        {}, lambda _shape, each: lengths[(each.workload_id + seed) % 3], arrivals=tuple(arrivals)
+    )
+    policy = Policy(1, order=order, defaults=rules)
+    return Forward(world, policy, NOW, expected).run(100_000, NOW + DAY), came
+
+
+@pytest.mark.requirement("E1")
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from([QueueOrder.PRIORITY, QueueOrder.STRICT_PRIORITY]), st.integers(0, 3),
+    st.lists(asked, min_size=2, max_size=5), st.integers(0, 5),
+)  # fmt: skip
+def test_the_oldest_starts_within_the_longest_run_after_it_is_due(
+    order: QueueOrder, hours: int, streams: list[tuple[str, int]], seed: int
+) -> None:
+    bound = hours * HOUR
+    future, came = lived(order, bound, streams, seed)
+    older = 0  # when all that came before had started
+    for workload, at in sorted(came.items(), key=lambda each: (each[1], each[0])):
+        if older > NOW + DAY:
+            break
+        due = max(at + bound // 2, older)
+        began = future.first.get(workload, NOW + DAY if due + LONGEST >= NOW + DAY else 2**62)
+        assert began <= due + LONGEST
+        older = max(older, began)
