@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from steelyard.cli.amounts import amounts
 from steelyard.cli.documents import WORKLOAD, placed, read
 from steelyard.cli.instants import instant
 from steelyard.cli.safe import one_line
@@ -128,7 +129,13 @@ def _over(session: Session, rows: list[Any]) -> None:
         session.line()
         session.say("cli.policy-preview.over", count=len(rows))
         for row in rows[:_MAX_SHOWN]:
-            session.say("cli.policy-preview.over-one", **row)
+            shown = {key: _amount(session, row["subject"], row[key]) for key in ("used", "limit", "over")}
+            session.say("cli.policy-preview.over-one", node=row["node"], subject=row["subject"], **shown)
+
+
+def _amount(session: Session, subject: str, quantity: int) -> str:
+    """A quantity of a class; of a flavor or a measure in its own unit, of which thousandths are counted."""
+    return amounts(session, {subject: quantity}) if "/" not in subject else f"{quantity / 1000:g}"
 
 
 # --- the past, decided again -----------------------------------------------------------------------------

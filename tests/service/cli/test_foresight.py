@@ -50,9 +50,9 @@ def test_what_is_wrong_in_a_question_is_said_before_it_is_sent(line: str) -> Non
 @pytest.mark.parametrize(
     ("lang", "pieces"),
     [
-        ("en", ["1 would have started later", "1 would not have started", "for train-1", "2000 over",
+        ("en", ["1 would have started later", "1 would not have started", "for train-1", "2 GPU over",
                 "4 of 4 recorded starts", "devices come and go as they did"]),
-        ("zh", ["1 个会更晚启动", "1 个在窗口内不会启动", "让位于 train-1", "超出 2000", "按记录重演"]),
+        ("zh", ["1 个会更晚启动", "1 个在窗口内不会启动", "让位于 train-1", "超出 2 个 GPU", "按记录重演"]),
     ],
 )  # fmt: skip
 def test_a_window_under_other_documents_is_told(

@@ -155,6 +155,18 @@ def test_who_stays_waiting_for_another_reason_is_told() -> None:
     assert not told.changed
 
 
+def test_who_ends_gives_back_what_is_charged() -> None:
+    books = Books({1: node(1, gpus=4)}, {}, {})
+    set_limit(books, reality.Limit("queue", "q0", "gpu", 1000, 0))
+    for _ in range(2):
+        books.submit(shape("s", request(gpu=1000), queue="q0"), NOW)
+    really(books, Policy(1), NOW)
+    told = what_if(books.snapshot(NOW), Policy(1), NOW, [EndAttempts(frozenset({1}))])
+    assert [(each.attempt_id, each.before, each.after) for each in told.changed] == [
+        (1, Fate.RUNS, Fate.ABSENT), (2, Fate.WAITS, Fate.STARTS),
+    ]  # fmt: skip
+
+
 def test_a_course_that_meets_its_bound_says_so() -> None:
     books = Books({1: node(1, gpus=4)}, {}, {})
     for number in range(4):
