@@ -44,6 +44,8 @@ def _draw(session: Session, found: Mapping[str, Any]) -> None:
         session.say("cli.explain.position", position=found["position"])
     for ahead in found.get("ahead") or ():
         _ahead(session, ahead)
+    if found.get("reservation") is not None:
+        session.say("cli.explain.reservation", at=found["reservation"]["starts_at"])
     if found.get("last_evaluated_at") is not None:
         session.say("cli.explain.looked", at=found["last_evaluated_at"])
     _past(session, found.get("past") or ())

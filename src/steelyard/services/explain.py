@@ -12,6 +12,7 @@ from steelyard.model.organisation import Scope
 from steelyard.model.policy import Policy
 from steelyard.model.reasons import Reason
 from steelyard.scheduling.decide import Explanation, explain
+from steelyard.scheduling.decisions import Reservation
 from steelyard.scheduling.explain import can_ever_fit
 from steelyard.scheduling.remedies import Remedy
 from steelyard.scheduling.smallest import Search, smallest
@@ -96,9 +97,15 @@ def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Reco
     position = place if row["phase"] == Phase.QUEUED else None
     return {
         **_answer(decision, shown, position, ahead, looked, found.approximate, policy.version),
+        "reservation": _place_on_timeline(found.reservation),
         "remedies": [remedy_view(remedy, snapshot, policy, scope) for remedy in remedies],
         **_past(connection, scope, row, now),
     }
+
+
+def _place_on_timeline(place: Reservation | None) -> Json | None:
+    """When a place is planned for it at the latest, as things stand."""
+    return None if place is None else {"starts_at": place.starts_at, "ends_at": place.ends_at}
 
 
 def decision_of(found: Explanation, never: tuple[Reason, ...]) -> tuple[str, tuple[Reason, ...]]:
@@ -137,5 +144,6 @@ def _answer(
         "approximate": approximate,
         "policy_version": policy_version,
         "verdict": None,
+        "reservation": None,
         "remedies": [],
     }
