@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from steelyard.model.policy import QUEUE_TREE, Policy
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
+from steelyard.scheduling.fleet import Fleet, as_fleet
 from steelyard.scheduling.history import history_of
 from steelyard.scheduling.quota import QuotaTree, Usage, charge, total_usage
+from steelyard.scheduling.runs import as_runs
 from steelyard.scheduling.snapshot import WHOLE, Snapshot, taken
 from steelyard.scheduling.subjects import Counting
 from steelyard.scheduling.views import (
@@ -75,7 +77,7 @@ def without_attempts(snapshot: Snapshot, attempt_ids: Collection[int]) -> Snapsh
     return replace(
         snapshot,
         nodes=_given_back(snapshot.nodes, [member for attempt in running for member in attempt.members]),
-        running={key: view for key, view in snapshot.running.items() if key not in gone},
+        running=as_runs(snapshot.running).with_({}, [attempt.attempt_id for attempt in running]),
         holds={key: view for key, view in snapshot.holds.items() if key not in gone},
         usage=_discharged(snapshot, [item for attempt in left for item in attempt.charges]),
         pending=tuple(_waiting_still(snapshot, gone)),
@@ -139,14 +141,14 @@ def _discharged(snapshot: Snapshot, charges: Iterable[Charge]) -> dict[str, Usag
 
 
 # --- devices ---------------------------------------------------------------------------------------------
-def _given_back(nodes: Mapping[int, NodeView], members: Iterable[MemberPlan]) -> dict[int, NodeView]:
-    after = dict(nodes)
+def _given_back(nodes: Mapping[int, NodeView], members: Iterable[MemberPlan]) -> Fleet:
+    after: dict[int, NodeView] = {}
     for member in members:
         for allocation in member.allocations:
-            node = after.get(allocation.node_id)
+            node = after.get(allocation.node_id) or nodes.get(allocation.node_id)
             if node is not None and allocation.device_id not in node.unavailable:
                 after[node.id] = _node_with(node, allocation)
-    return after
+    return as_fleet(nodes).with_(after)
 
 
 def _node_with(node: NodeView, allocation: AllocationPlan) -> NodeView:

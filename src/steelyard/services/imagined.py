@@ -164,7 +164,16 @@ class Imagined:
             else:
                 ids = tuple(self.next_id() for _ in range(totals[known] // 1000))
                 accelerators[known] = FreeDevices(ids)
-        return NodeView(node_id, name, like.cluster, True, like.labels, accelerators, tuple(slots), totals)
+        memories = {
+            device: memory
+            for known, free in accelerators.items()
+            if (view := self.snapshot.flavors.get(known)) and (memory := view.memory) is not None
+            for device in free.whole
+        }
+        return NodeView(
+            node_id, name, like.cluster, True, like.labels, accelerators, tuple(slots), totals,
+            memories=memories,
+        )  # fmt: skip
 
     # --- work -------------------------------------------------------------------------------------------
     def end(self, name: str) -> int:
