@@ -59,7 +59,9 @@ class Context:
         self.approximate: set[str] = set()  # shapes whose search met a bound
         self.preemptions_tried = 0
         self.preemption_looks = 0
-        self._plans: dict[str, ShapePlan] = {}
+        self._plans = snapshot.plans.of(
+            (snapshot.flavors, snapshot.pools, snapshot.trees, policy, self.usable)
+        )
         self._barred: dict[str, bool] = {}
         self.runs = as_runs(snapshot.running)
         self._by_queue: dict[str, list[RunningView]] = {}
@@ -68,12 +70,12 @@ class Context:
     def plan(self, shape: Shape) -> ShapePlan:
         """The shape made ready; once a cycle."""
         known = self._plans.get(shape.key)
-        if known is None:
-            groups = self.rules.of(shape.queue).groups
-            known = self._plans[shape.key] = prepare(
-                self.snapshot, self.usable, shape, groups=groups, counting=self.counting
-            )
-        return known
+        if known is not None and (known[0] is shape or known[0] == shape):
+            return known[1]
+        groups = self.rules.of(shape.queue).groups
+        plan = prepare(self.snapshot, self.usable, shape, groups=groups, counting=self.counting)
+        self._plans[shape.key] = shape, plan
+        return plan
 
     def is_barred(self, shape: Shape) -> bool:
         """True when the shape's queue or organisation does not let anything start."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
+from steelyard.model.policy import Precedence
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.precedence import size
@@ -98,11 +99,20 @@ class Waiting:
 
     def _sort(self, groups: Iterable[ShapeGroup], skip: frozenset[int]) -> None:
         now = self._context.now
+        kept = {hold.shape.key for hold in self._context.holds.values()}
+        kept |= {placement.shape_key for placement in self._context.placements}
+        mixed: set[str] = set()  # shapes that have to be put in order
         for group in groups:
             key = group.shape.key
             self.shapes[key] = group.shape
             if group.count > len(group.heads):
                 self.unseen.add(key)
+            if group.since <= now and group.in_turn and key not in kept and key not in self._heads:
+                self._heads[key] = [*reversed(group.heads)]
+                if self.turns.precedence(group.shape.queue) is not Precedence.FIRST_COME:
+                    mixed.add(key)
+                continue
+            mixed.add(key)
             heads = [item for item in group.heads if item.attempt_id not in skip] if skip else [*group.heads]
             late = [item for item in heads if item.not_before > now or item.eligible_at > now]
             if late:
@@ -110,9 +120,9 @@ class Waiting:
                 heads = [item for item in heads if item.not_before <= now and item.eligible_at <= now]
             if heads:
                 self._heads[key] = self._heads.get(key, []) + heads
-        for key, heads in self._heads.items():
-            if len(heads) > 1:
-                self._first_last(self.shapes[key], heads)
+        for key in mixed & self._heads.keys():
+            if len(self._heads[key]) > 1:
+                self._first_last(self.shapes[key], self._heads[key])
 
     def _first_last(self, shape: Shape, heads: list[PendingItem]) -> None:
         """Within a shape all but these is the same."""

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from steelyard.model.policy import Limit
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
 from steelyard.scheduling.decisions import Decisions, DropCause
 from steelyard.scheduling.fleet import as_fleet
 from steelyard.scheduling.history import NOTHING_USED, History, start
+from steelyard.scheduling.memo import Memo
 from steelyard.scheduling.prices import PriceList
 from steelyard.scheduling.quota import QuotaTree, Usage, add_charge, total_usage
+from steelyard.scheduling.run_times import RunTimes
 from steelyard.scheduling.runs import as_runs
 from steelyard.scheduling.views import (
     Charge,
@@ -91,8 +94,10 @@ class Snapshot:
     evicted: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # queue → when it was evicted for
     timeline: Mapping[int, int] = field(default_factory=dict)  # attempt id → latest end, µs
     prices: PriceList = field(default_factory=dict)  # by class, what room on devices can still earn
+    run_times: RunTimes = field(default_factory=RunTimes)  # what finished runs taught; bounds what has no time limit
     last_looked: Mapping[str, int] = field(default_factory=dict)  # shape key → µs
     basis: tuple[tuple[str, str | int], ...] = ()  # what it was made of: log size, versions
+    plans: Memo[Any] = field(default_factory=Memo, compare=False, repr=False)  # speed alone rests on it
 
     def apply(self, decisions: Decisions) -> Snapshot:
         """The snapshot after the decisions: devices taken, usage charged, victims stopping."""
@@ -187,7 +192,7 @@ class _Draft:
                 placed.attempt_id, placed.workload_id, shape.key, shape.queue, shape.project, shape.priority,
                 decisions.now, placed.members, placed.charges, shape.preemptible, user=shape.user,
                 kind=shape.kind, ends_by=limited(decisions.now, shape.time_limit),
-                least=least_of(shape),
+                least=least_of(shape), template=shape.template,
             )
             if placed.from_hold:
                 del self.holds[placed.attempt_id]

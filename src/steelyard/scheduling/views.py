@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import le, lt
 
 from steelyard.model.resources import DeviceClass, ShareKind
 from steelyard.model.workloads import MemberPlan, Shape
@@ -141,6 +142,17 @@ class ShapeGroup:
     shape: Shape
     heads: tuple[PendingItem, ...]
     count: int
+    in_turn: bool = field(init=False, compare=False, default=False)  # as they came, and none is guaranteed
+    since: int = field(init=False, compare=False, default=0)  # from when on none of the heads is in back-off
+
+    def __post_init__(self) -> None:
+        """Looked at once here, not in each cycle that goes by."""
+        came = [(item.submitted, item.workload_id, item.attempt_id) for item in self.heads]
+        may = [max(item.submitted, item.eligible_at) for item in self.heads]  # from when on its wait counts
+        plain = not any(item.guaranteed for item in self.heads) and all(map(le, may, may[1:]))
+        object.__setattr__(self, "in_turn", plain and all(map(lt, came, came[1:])))
+        since = max((max(item.not_before, item.eligible_at) for item in self.heads), default=0)
+        object.__setattr__(self, "since", since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +177,7 @@ class RunningView:
     ends_by: int | None = None  # started + its time limit; None: not known
     least: tuple[tuple[str, int], ...] = ()  # by role, the members it can shrink to; empty: all or none
     checkpointed_at: int | None = None  # what it did since would be lost
+    template: str | None = None  # whose runs tell how long it may take
 
 
 @dataclass(frozen=True, slots=True)

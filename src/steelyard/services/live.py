@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from steelyard.model.health import DeviceFlag
 from steelyard.model.lifecycle import HOLDING_PHASES, Phase
@@ -35,7 +36,9 @@ from steelyard.scheduling import (
 )
 from steelyard.scheduling.fleet import as_fleet
 from steelyard.scheduling.history import NOTHING_USED, History, Used, history_of, start
+from steelyard.scheduling.memo import Memo
 from steelyard.scheduling.prices import PriceList
+from steelyard.scheduling.run_times import RunTimes
 from steelyard.scheduling.runs import as_runs
 from steelyard.scheduling.subjects import Counting
 from steelyard.services.live_records import (
@@ -73,6 +76,7 @@ class LiveState:
         self.last_looked: dict[str, int] = {}
         self.basis: tuple[tuple[str, str | int], ...] = ()
         self.prices: PriceList = {}
+        self.run_times = RunTimes()
         self._history = NOTHING_USED
         self._history_tree: QuotaTree | None = None  # from which it follows
         self._started: dict[Used, int] = {}  # since its instant
@@ -82,6 +86,7 @@ class LiveState:
         self._ran: set[int] = set()  # attempts whose view changed since the last snapshot
         self._runs = as_runs({})
         self._fleet = as_fleet({})
+        self._plans: Memo[Any] = Memo()
         self._groups: dict[str, ShapeGroup] = {}  # those in which nothing changed since
         self._dirty: set[int] = set()
         self._flavors: dict[str, FlavorView] = {}
@@ -292,8 +297,10 @@ class LiveState:
             history=self.history,
             evicted=dict(self.evicted),
             prices=self.prices,
+            run_times=self.run_times,
             last_looked=dict(self.last_looked),
             basis=self.basis,
+            plans=self._plans,
         )
 
 
