@@ -10,6 +10,7 @@ from steelyard.api.auth import PrincipalDep
 from steelyard.api.context import ServicesDep
 from steelyard.api.desk import DeskDep
 from steelyard.services import queues
+from steelyard.services.quota_inventory import quota_inventory
 from steelyard.services.waiting_order import MOST, waiting_order
 
 router = APIRouter(prefix="/v1", tags=["queues"])
@@ -27,6 +28,12 @@ def list_waiting(
 ) -> dict[str, Any]:
     """The order in which what waits in a queue is looked at, and what puts each before the next."""
     return waiting_order(desk, who, name, limit)
+
+
+@router.get("/quota-inventory")
+def compare_with_inventory(who: PrincipalDep, desk: DeskDep) -> list[dict[str, Any]]:
+    """By class and flavor, what queues own, what is there, what of it is offered, and the difference."""
+    return quota_inventory(desk.store, desk.snapshots, who)
 
 
 @router.get("/quotas")

@@ -48,6 +48,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "device retire": f"{_CLI}.devices:retire",
         "queues": f"{_CLI}.resources:queues",
         "queues waiting": f"{_CLI}.waiting:order",
+        "queues inventory": f"{_CLI}.quota_inventory:compare",
         "quotas": f"{_CLI}.resources:quotas",
         "pool list": f"{_CLI}.pools:list_pools",
         "pool show": f"{_CLI}.pools:show",

@@ -10,10 +10,13 @@ from starlette.responses import Response
 
 from steelyard.console.serve import Page
 from steelyard.console.visit import Visit
+from steelyard.identity.authorise import scope
+from steelyard.model.organisation import Verb
 from steelyard.reports.drawing.fleet import Bullet, bullet
 from steelyard.reports.drawing.markup import Markup
 from steelyard.services import queues, refusals
 from steelyard.services.overview import waiting
+from steelyard.services.quota_inventory import quota_inventory
 from steelyard.services.waiting_order import waiting_order
 
 Json = dict[str, Any]
@@ -31,8 +34,16 @@ def queue_page(visit: Visit) -> Response:
         waits=waiting(store, who, REASONS),
         refusals=lately,
         more_refusals=more is not None,
+        inventory=_inventory(visit),
         bar=lambda limit: _bar(visit, limit),
     )
+
+
+def _inventory(visit: Visit) -> list[Json]:
+    """Quota against what there is, where the reader sees the whole installation."""
+    if scope(visit.principal, Verb.VIEW, "queue").projects is not None:
+        return []
+    return quota_inventory(visit.console.store, visit.console.desk.snapshots, visit.principal)
 
 
 def one_queue(visit: Visit) -> Response:

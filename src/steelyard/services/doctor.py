@@ -19,6 +19,8 @@ from steelyard.model.organisation import Principal, Verb
 from steelyard.model.units import SECOND
 from steelyard.services.audit import LogKey
 from steelyard.services.inventory import clusters
+from steelyard.services.quota_inventory import ghosts
+from steelyard.services.quota_sums import unit_of_subject
 from steelyard.store.database import View
 from steelyard.store.doctor import database_facts
 from steelyard.store.installation import read_lease
@@ -60,6 +62,7 @@ def examine(
         ("clock", lambda view: [_clock(store, view)]),
         ("cluster", lambda view: _clusters(store, view, engines)),
         ("quarantine", lambda view: [_quarantine(view)]),
+        ("quota", lambda view: [_quota(view)]),
     ]
     for name, look in looks:
         try:
@@ -123,6 +126,19 @@ def _quarantine(view: View) -> Check:
         return Check("quarantine", True, "quarantine-empty", {})
     since = min(row.quarantined_at for row in found)
     return Check("quarantine", False, "quarantine-open", {"count": len(found), "since": since})
+
+
+def _quota(view: View) -> Check:
+    """Quota that has no devices behind it is no fault of the product: it is told, and judged by people."""
+    found = ghosts(view)
+    if not found:
+        return Check("quota", True, "quota-has-devices", {})
+    worst = max(found, key=lambda one: (one.ghost, one.subject))
+    params: dict[str, Param] = {
+        "count": len(found), "subject": worst.subject, "resource": unit_of_subject(worst.subject),
+        "owned": worst.owned, "offered": worst.offered, "ghost": worst.ghost,
+    }  # fmt: skip
+    return Check("quota", None, "quota-without-devices", params)
 
 
 def _clock(store: Store, view: View) -> Check:

@@ -165,6 +165,7 @@ TABLE: list[Row] = [
     ("GET /v1/queues", "/v1/queues", None, BOUND),
     ("GET /v1/queues/{name}/waiting", "/v1/queues/none/waiting", None, SHARED),
     ("GET /v1/quotas", "/v1/quotas", None, BOUND),
+    ("GET /v1/quota-inventory", "/v1/quota-inventory", None, WHOLE),
     ("GET /v1/estimates", "/v1/estimates", None, ALL),
     ("POST /v1/what-if", "/v1/what-if", {"changes": [{"submit": JOB}]}, [200, 403, 200, 403, 200, 200]),
     ("GET /v1/cycles", "/v1/cycles", None, WHOLE),

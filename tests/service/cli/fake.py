@@ -318,6 +318,10 @@ def installed() -> Fake:
         "GET /v1/inventory/summary": SUMMARY,
         "GET /v1/devices/dv_1": DEVICE,
         "GET /v1/queues": [QUEUE],
+        "GET /v1/quota-inventory": [
+            {"subject": "gpu", "class": "gpu", "owned": 10_000, "there": 8000, "offered": 7000, "ghost": 3000,
+             "unowned": 0},
+        ],
         "GET /v1/quotas": [{**QUEUE, "kind": "project", "node": "project/alpha", "name": "alpha"}],
         "POST /v1/objects:apply": {"results": [RESULT]},
         "GET /v1/objects:export": {"documents": [DOCUMENT]},

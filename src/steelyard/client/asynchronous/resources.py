@@ -58,6 +58,10 @@ class AsyncResources(AsyncRequests):
         """The order in which what waits in a queue is looked at, and what puts each before the next."""
         return await self._ask(resources.waiting_order(queue, limit))
 
+    async def quota_inventory(self) -> list[Json]:
+        """By class and flavor, what queues own, what is there and offered, and the difference."""
+        return await self._items(resources.quota_inventory())
+
     async def quotas(self) -> list[Json]:
         """The organisation tree with limits and use."""
         return await self._items(resources.quotas())

@@ -68,6 +68,11 @@ def waiting_order(queue: str, limit: int) -> Call[Json]:
     return get(f"/v1/queues/{part(queue)}/waiting", {"limit": limit})
 
 
+def quota_inventory() -> Pages[Json]:
+    """Quota against what there is."""
+    return Pages("/v1/quota-inventory")
+
+
 def quotas() -> Pages[Json]:
     """The organisation tree."""
     return Pages("/v1/quotas", of="quotas")

@@ -58,6 +58,10 @@ class Resources(Requests):
         """The order in which what waits in a queue is looked at, and what puts each before the next."""
         return self._ask(resources.waiting_order(queue, limit))
 
+    def quota_inventory(self) -> list[Json]:
+        """By class and flavor, what queues own, what is there and offered, and the difference."""
+        return self._items(resources.quota_inventory())
+
     def quotas(self) -> list[Json]:
         """The organisation tree with limits and use."""
         return self._items(resources.quotas())
