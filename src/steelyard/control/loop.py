@@ -24,6 +24,7 @@ from steelyard.control.flags import Flags
 from steelyard.control.follow import Follower
 from steelyard.control.idle import Idleness
 from steelyard.control.inventory import Inventory
+from steelyard.control.learning import Learning
 from steelyard.control.lease import Lease
 from steelyard.control.metering import Causes
 from steelyard.control.notes import forget_booked
@@ -95,6 +96,7 @@ class Desk:
         self.causes = Causes(self.context)
         self.past = Past(self.context)
         self.pricing = Pricing(self.context)
+        self.learning = Learning(self.context)
         self.starving = Starving(self.context, self.waiting)
         self.estimating = Estimating(self.context)
         self.sealer = Sealer(store, seal)
@@ -229,6 +231,7 @@ class ControlLoop:
         more = desk.arrays.run() or more
         desk.past.run()
         desk.pricing.run()
+        desk.learning.run()
         desk.starving.run()
         due = desk.scheduler.next_at is not None and desk.scheduler.next_at <= context.store.now()
         if context.changed or due or desk.scheduler.more:

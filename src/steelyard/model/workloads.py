@@ -194,6 +194,7 @@ class Shape:
     time_limit: int | None = None  # µs of running
     least: tuple[int, ...] = ()  # smallest count by role, in the order of `roles`; empty: all or none
     topology: Topology | None = None
+    template: str | None = None  # by name; whose runs tell how long it may take
     speeds: tuple[tuple[str, int], ...] = ()  # by model, thousandths of its speed on its best one
 
     def totals(self) -> dict[DeviceClass, int]:

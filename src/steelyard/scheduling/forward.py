@@ -2,7 +2,8 @@
 
 What happens is what is expected: attempts end, others are submitted, the policy or the limits are changed.
 Between two such instants nothing changes that a decision rests on. Victims stop within their grace and are
-submitted anew, as in the house. Work is bounded by counts (instants, cycles), never by a clock; a run that
+submitted anew, as in the house. Who may evict is looked for where somebody arrived, a rule of time says so or
+the rules changed; an end alone makes room, and nobody evictable. Work is bounded by counts (instants, cycles), never by a clock; a run that
 met its bound says so. A run can be done in steps, one instant each, by who has other things to do.
 """
 
@@ -90,6 +91,7 @@ class Forward:
         self._agenda: list[tuple[int, int, int, object]] = []  # at, kind, number, what
         self._pushed = 0
         self._dead: set[int] = set()
+        self._anew: set[str] | None = None  # shapes that look for whom to evict at this instant; None: all
         self._note_items()
         for attempt in sorted(snapshot.running):
             if attempt in expected.ends:
@@ -119,6 +121,7 @@ class Forward:
         now = self._agenda[0][0]
         self.future.until, self.future.instants = now, self.future.instants + 1
         ended: set[int] = set()
+        self._anew = set()
         while self._agenda and self._agenda[0][0] == now:
             _, kind, _, what = heapq.heappop(self._agenda)
             self._happen(kind, what, ended)
@@ -129,6 +132,8 @@ class Forward:
 
     # --- what happens ---------------------------------------------------------------------------------
     def _happen(self, kind: int, what: object, ended: set[int]) -> None:
+        if kind in (_LOOKS, _CHANGES):
+            self._anew = None
         if kind == _ENDS and isinstance(what, int) and what not in self._dead:
             ended.add(what)
             self._dead.add(what)
@@ -144,6 +149,8 @@ class Forward:
             self.future.refused[arrival.item.workload_id] = reasons
             return
         self._shapes[arrival.shape.key] = arrival.shape
+        if self._anew is not None:
+            self._anew.add(arrival.shape.key)
         self._snapshot = self._snapshot.with_(AddPending(arrival.shape, arrival.item))
 
     def _cycles(self, now: int) -> None:
@@ -151,7 +158,7 @@ class Forward:
             name: replace(view, observed_at=now) if view.reachable and view.observed_at is not None else view
             for name, view in self._snapshot.clusters.items()
         }
-        self._snapshot = replace(self._snapshot, clusters=clusters, last_looked={})
+        self._snapshot = replace(self._snapshot, clusters=clusters, last_looked=self._looked(now))
         for _ in range(MAX_CYCLES):
             decisions = decide(self._snapshot, self._policy, now)
             self._note_items()
@@ -161,6 +168,13 @@ class Forward:
                 self._look_later(decisions)
                 return
         self.future.complete = False
+
+    def _looked(self, now: int) -> dict[str, int]:
+        """As if all shapes but those to be looked at anew had just been looked at."""
+        if self._anew is None:
+            return {}
+        keys = {group.shape.key for group in self._snapshot.pending} - self._anew
+        return dict.fromkeys(keys, now)
 
     def _look_later(self, decisions: Decisions) -> None:
         """Somebody becomes eligible, or a rule of time lets something happen. That a shape is looked at again

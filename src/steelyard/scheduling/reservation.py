@@ -54,7 +54,7 @@ class Reservations:
     # --- what may go first -----------------------------------------------------------------------
     def until(self, shape: Shape) -> int | None:
         """When an attempt of a shape that starts now has ended at the latest."""
-        return end_if_started(shape, self._now)
+        return end_if_started(shape, self._now, self._snapshot.run_times)
 
     def place_before(self, plan: ShapePlan, avoid: Collection[int] = ()) -> Plan | None:
         """Takes places for an attempt that has ended before the reservations start whose places it uses."""
@@ -114,7 +114,7 @@ class Reservations:
         shape = plan.shape
         made = Reservation(
             item.workload_id, item.attempt_id, shape.key, queue, shape.project, at,
-            end_if_started(shape, at), places.members, places.charges,
+            end_if_started(shape, at, self._snapshot.run_times), places.members, places.charges,
         )
         self._by_queue[queue] = self._by_queue.get(queue, 0) + 1
         self._last = shape.key

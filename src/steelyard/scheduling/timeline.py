@@ -1,8 +1,9 @@
 """Until when what runs may run: the instants at which places become free at the latest.
 
-An attempt's bound is what the snapshot says of it (`timeline`), else the end of its own time limit; one that
-is asked to stop, or is over its bound, may end at any moment. What has no bound never ends, as far as anybody
-knows.
+An attempt's bound is what the snapshot says of it (`timeline`), else the end of its own time limit, else
+that within which nine of ten like runs had ended that ran as long as it has (of its template, else of its
+kind); one that is asked to stop, or is over its bound, may end at any moment. What has no bound never ends,
+as far as anybody knows.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from steelyard.model.workloads import MemberPlan, Shape
+from steelyard.scheduling.run_times import RunTimes, keys_of
 from steelyard.scheduling.snapshot import Snapshot, limited
 from steelyard.scheduling.views import Charge, RunningView
+
+#: The part of like runs that ends within a learned bound.
+PERMILLE = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +38,16 @@ def latest_end(snapshot: Snapshot, run: RunningView, now: int) -> int | None:
     if run.stopping:
         return now
     bound = snapshot.timeline.get(run.attempt_id, run.ends_by)
+    if bound is None and snapshot.run_times.by_key:
+        keys = keys_of(run.template, run.kind)
+        bound = limited(run.placed_at, snapshot.run_times.within(keys, now - run.placed_at, PERMILLE))
     return None if bound is None else max(bound, now)
 
 
-def end_if_started(shape: Shape, start: int) -> int | None:
+def end_if_started(shape: Shape, start: int, times: RunTimes) -> int | None:
     """When an attempt of a shape has ended at the latest if it starts at an instant; None: nobody knows."""
+    if shape.time_limit is None and times.by_key:
+        return limited(start, times.within(keys_of(shape.template, shape.kind), 0, PERMILLE))
     return limited(start, shape.time_limit)
 
 

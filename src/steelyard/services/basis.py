@@ -35,6 +35,7 @@ class Basis:
     verified: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)  # pool → kind, model
     history: int = 0  # instant of the sum of what was used lately; 0: there was none
     prices: int = 0  # instant of the price list; 0: there was none
+    run_times: int = 0  # instant at which run times were learned; 0: none were
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -53,7 +54,7 @@ def basis_body(snapshot: Snapshot, now: int, written: int) -> str:
     verified = {name: tuple(sorted(pool.verified)) for name, pool in snapshot.pools.items() if pool.verified}
     basis = Basis(
         dict(snapshot.clusters), holds, _looked(snapshot, now), written, activated, shut, verified,
-        snapshot.history.at, instant_of(snapshot.prices),
+        snapshot.history.at, instant_of(snapshot.prices), snapshot.run_times.version,
     )  # fmt: skip
     return _encode(basis).decode()
 

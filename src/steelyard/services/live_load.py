@@ -24,6 +24,7 @@ from steelyard.model.units import HOUR, parse_duration
 from steelyard.model.workloads import Shape, WorkloadSpec
 from steelyard.scheduling import ClusterView, HoldView, Snapshot
 from steelyard.services.conditions import place_of, read_condition
+from steelyard.services.learned import load_run_times
 from steelyard.services.live import LiveState
 from steelyard.services.live_records import (
     LiveAllocation,
@@ -73,6 +74,7 @@ def load_state(connection: View) -> LiveState:
     queues = state.trees.get(QUEUE_TREE)
     state.history = load_history(connection, state.policy.fairness, queues)
     state.prices = load_prices(connection)
+    state.run_times = load_run_times(connection)
     state.evicted = evicted_between(connection, newest_eviction(connection) - HOUR)
     return state
 

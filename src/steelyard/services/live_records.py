@@ -177,6 +177,7 @@ class LiveAttempt:
             started,
             limited(started or placed, self.shape.time_limit),
             least_of(self.shape),
+            template=self.shape.template,
         )
 
     def plans(self) -> tuple[MemberPlan, ...]:

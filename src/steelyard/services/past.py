@@ -28,6 +28,7 @@ from steelyard.scheduling.subjects import Counting
 from steelyard.services.basis import Basis, read_basis
 from steelyard.services.derived import COUNTERS, ORG_VERSION, POLICY_VERSION, POOL_VERSION
 from steelyard.services.documents import Document, stored_document
+from steelyard.services.learned import run_times_at
 from steelyard.services.live import MAX_HEADS, LiveState
 from steelyard.services.live_records import Condition, LiveAllocation, LiveDevice, LiveNode
 from steelyard.services.policy import policy_of, trees_of
@@ -130,6 +131,7 @@ def as_of(view: View, cycle_id: int) -> tuple[Snapshot, Policy, int]:
         last_looked=_looked(then),
         history=history_at(view, then.basis.history, state.trees.get(QUEUE_TREE), then.at),
         prices=prices_at(view, then.basis.prices),
+        run_times=run_times_at(view, then.basis.run_times),
         evicted=evicted_between(view, then.at - HOUR, then.at),
     )
     return snapshot, state.policy, then.at
@@ -338,7 +340,7 @@ def _runs(
         attempt.id, row.id, shape.key, row.queue, row.project, row.priority, attempt.placed, plans,
         counting.charges_of(shape, held), _spec(row.spec_json).preemptible and not row.guaranteed,
         known.phase in (Phase.STOPPING, Phase.RELEASING), row.name, row.submitter, row.kind, started,
-        limited(started or attempt.placed, shape.time_limit), least_of(shape),
+        limited(started or attempt.placed, shape.time_limit), least_of(shape), template=shape.template,
     )  # fmt: skip
 
 

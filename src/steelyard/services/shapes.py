@@ -37,7 +37,7 @@ def make_shape(
         "", queue, place.project, org_path(place), priority,
         tuple((role.name, role.count, role.request) for role in spec.roles),
         spec.preemptible, spec.kind.value, place.environment, priority_class, user, spec.time_limit,
-        _least(spec), spec.topology,
+        _least(spec), spec.topology, None if spec.template is None else spec.template.partition("@")[0],
     )  # fmt: skip
     return keyed(shape)
 

@@ -11,6 +11,7 @@ from steelyard.store.estimates import old_estimates
 from steelyard.store.history import sums_before
 from steelyard.store.installation import read_setting
 from steelyard.store.prices import lists_before
+from steelyard.store.run_times import run_times_before
 from steelyard.store.scoped import Record, record
 
 #: Until when (µs) cycles were purged.
@@ -61,6 +62,7 @@ DELETED: dict[str, tuple[Table, Any]] = {
     "estimates": (t.start_estimate, old_estimates),
     "history": (t.use_history, sums_before),
     "prices": (t.price_list, lists_before),
+    "run-times": (t.run_times, run_times_before),
     "idempotency": (t.idempotency, old_answers),
     "credentials": (t.credential, old_credentials),
 }

@@ -840,6 +840,9 @@ start_estimate = Table(
 #: What room on devices can still earn, as of when it was made; cycles rest on the list they name.
 price_list = Table("price_list", metadata, _id("at"), _text("body_json", False))
 
+#: How long work of a template or a kind took, as it was learned at an instant; cycles rest on what they name.
+run_times = Table("run_times", metadata, _id("at"), _text("body_json", False))
+
 # --- usage ----------------------------------------------------------------------------------------
 capacity_segment = Table(
     "capacity_segment",

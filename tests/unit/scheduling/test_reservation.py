@@ -12,6 +12,7 @@ from steelyard.model.policy import Policy, QueueRules
 from steelyard.model.reasons import ReasonCode
 from steelyard.model.workloads import Shape
 from steelyard.scheduling import ClusterView, Reservation, ShapeGroup, Snapshot, decide, explain
+from steelyard.scheduling.run_times import Learned, RunTimes
 from tests.unit.scheduling.build import (
     NOW,
     check_answer,
@@ -110,6 +111,24 @@ def test_as_many_get_a_place_as_the_queue_declares_also_of_one_shape() -> None:
     assert [[made.attempt_id for made in found[n].reservations] for n in (0, 1, 2)] == [[], [1], [1, 2]]
     assert [made.starts_at for made in found[2].reservations] == [NOW + 5 * HOUR, NOW + 6 * HOUR]
     assert [placed(found[n]) for n in (0, 1, 2)] == [[4], [4], [4]]
+
+
+def test_work_without_a_time_limit_is_bounded_by_what_like_work_took() -> None:
+    """Nine of ten runs of the template took an hour at most, those that passed it four."""
+    runs = Learned(20, tuple(sorted([HOUR] * 15 + [4 * HOUR] * 5)))
+    times = RunTimes(1, {"template/fit": runs})
+    unbounded = replace(limited("runs", 1, None), template="fit")
+    base = started(snapshot([node(1, gpus=4)]), group(unbounded, *(item(n) for n in (90, 91))), at=NOW - HOUR // 2)
+    behind = replace(limited("same", 1, None), template="fit")
+    other = limited("other", 1, None)
+    base = replace(waiting(base, limited("wide", 4, 1), behind, other), run_times=times)
+    (made,) = decide(base, POLICY, NOW).reservations
+    assert made.starts_at == NOW - HOUR // 2 + 4 * HOUR
+    assert placed(decide(base, POLICY, NOW)) == []  # one may take four hours, of the other nobody knows
+    later = replace(base, run_times=RunTimes(2, {"template/fit": Learned(20, (HOUR,) * 20)}))
+    assert [made.starts_at for made in decide(later, POLICY, NOW).reservations] == [NOW + HOUR // 2]
+    soon = replace(later, run_times=RunTimes(3, {"template/fit": Learned(20, (HOUR // 2,) * 10 + (HOUR,) * 10)}))
+    assert placed(decide(soon, POLICY, NOW)) == []
 
 
 def test_nothing_is_reserved_where_nobody_knows_when_anything_ends() -> None:
