@@ -112,3 +112,25 @@ def test_lent_headroom_is_back_within_checkpoint_and_grace_and_a_release(
         house.cancel(one)
     house.run_dry()
     house.close()
+
+
+@pytest.mark.requirement("H7")
+def test_a_higher_priority_of_its_own_queue_does_not_take_a_guaranteed_replica(tmp_path: Path) -> None:
+    routes = "{kind: inference, queue: serve, priorityClass: high}"
+    urgent = "kind: PriorityClass\nmetadata: {name: urgent}\nspec: {value: 1000}\n---\n"
+    both = f"{routes}, {routes.replace('high', 'urgent')}"
+    house = House(sqlite_url(tmp_path), tmp_path, urgent + POLICY.lstrip().replace(routes, both))
+    guaranteed: dict[str, Any] = {"initial": 2, "guaranteed": 2, "max": 2}
+    service = house.submit("api", **SERVICE, preemptible=True, replicas=guaranteed)
+    house.run_until(lambda: running(house, service) == 2)
+    batch = [house.submit(f"b{number}", **BATCH, preemptible=False) for number in range(4)]
+    house.run_until(lambda: all(house.phase(one) == "running" for one in batch))
+    more = {**SERVICE, "priorityClass": "urgent", "replicas": {"initial": 1}}
+    other = house.submit("other", **more)
+    house.tick(5, step=400_000)
+    assert house.phase(other) == "queued"
+    assert running(house, service) == 2
+    for one in (service, other, *batch):
+        house.cancel(one)
+    house.run_dry()
+    house.close()

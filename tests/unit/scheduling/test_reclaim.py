@@ -122,6 +122,22 @@ def test_who_borrowed_processors_loses_no_devices() -> None:
     assert [e.queue for e in arrives(base, group(short, item(51))).evictions] == ["b"]
 
 
+def test_who_borrowed_processors_keeps_its_devices_also_where_both_are_short() -> None:
+    """`c` has the device that is missing, and can't be stopped; `b` has only what it owns, but for CPU."""
+    limits = {
+        **nominal("a", "gpu", 2000), **nominal("b", "gpu", 2000), **nominal("c", "gpu", 0),
+        **nominal("a", "cpu", 4000), **nominal("b", "cpu", 2000),
+    }
+    base = snapshot([node(1, gpus=4)], queues=queue_tree(limits, QUEUES))
+    base = started(base, group(shape("b", request(gpu=1000, cpu=2000), queue="b"), item(1), item(2)))
+    base = started(base, group(shape("c", request(gpu=1000), queue="c"), item(3), item(4)), at=NOW - SECOND)
+    base = running(running(base, 3, preemptible=False), 4, preemptible=False)
+    wants = group(shape("a", request(gpu=1000, cpu=4000), queue="a"), item(50))
+    assert arrives(base, wants).evictions == ()
+    base = running(base, 4, preemptible=True)
+    assert victims(arrives(base, group(A, item(51)))) == [4]
+
+
 def test_who_would_borrow_takes_only_from_priorities_below_the_bound() -> None:
     base = borrowed(used=4, own=1, queues=("a", "b", "c", "d"))
     for attempt, priority in ((1, 3), (2, 8), (3, 8), (4, 8)):
