@@ -21,7 +21,7 @@ LEARN_EVERY = 5 * MINUTE
 #: Attempts that get their estimate at once, and instants looked at for them in each future.
 MOST, MAX_INSTANTS = 200, 128
 #: While more than this waits nothing is looked ahead.
-MAX_WAITING = 2_000
+MAX_WAITING = 1_000
 
 
 class Estimating:

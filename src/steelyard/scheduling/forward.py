@@ -2,9 +2,10 @@
 
 What happens is what is expected: attempts end, others are submitted, the policy or the limits are changed.
 Between two such instants nothing changes that a decision rests on. Victims stop within their grace and are
-submitted anew, as in the house. Who may evict is looked for where somebody arrived, a rule of time says so or
-the rules changed; an end alone makes room, and nobody evictable. Work is bounded by counts (instants, cycles), never by a clock; a run that
-met its bound says so. A run can be done in steps, one instant each, by who has other things to do.
+submitted anew, as in the house. Who may evict is looked for where somebody arrived, a rule of time says so
+or the rules changed: an end alone makes room, and nobody evictable. Work is bounded by counts (instants,
+cycles), never by a clock; a run that met its bound says so. A run can be done in steps, one instant each, by
+who has other things to do.
 """
 
 from __future__ import annotations

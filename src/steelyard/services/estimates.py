@@ -11,7 +11,7 @@ from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.policy import Policy
 from steelyard.model.units import DAY, SECOND
 from steelyard.scheduling import Snapshot
-from steelyard.scheduling.estimates import Estimate, Known, estimate, waiting_in
+from steelyard.scheduling.estimates import MAX_INSTANTS, Estimate, Known, estimate, waiting_in
 from steelyard.services.admission import NOUN
 from steelyard.services.run_times import keys_by_workload, learn
 from steelyard.services.workloads import Desk, find
@@ -21,6 +21,8 @@ from steelyard.store.database import View
 
 Json = dict[str, Any]
 MAX_SHOWN = 500
+#: Instants looked at of each future: the fewer, the more waits.
+LEAST_INSTANTS, MAX_LOOKS = 32, 100_000
 #: Starts that coverage is measured on: those of the last days, no more than so many.
 WINDOW, MAX_STARTS = 7 * DAY, 20_000
 #: A start this much (µs) beside its interval fell into it: what is told of ends is a little late.
@@ -56,7 +58,9 @@ def _items(
     if not order:
         return []
     known = Known(learn(view), keys_by_workload(view))
-    found = estimate(snapshot, policy, now, known, order)
+    waiting = sum(group.count for group in snapshot.pending)
+    most = max(LEAST_INSTANTS, min(MAX_INSTANTS, MAX_LOOKS // (waiting + 1)))
+    found = estimate(snapshot, policy, now, known, order, most)
     names = repository.names_of(view, seen, order)
     return [
         {
