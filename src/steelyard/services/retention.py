@@ -34,7 +34,7 @@ ACTION_PURGED = "retention.purged"
 NEVER = "never"
 MOST_AT_ONCE = 1_000  # rows of a kind in a unit
 #: What is kept as long as what rests on it.
-_AS = {"history": "cycles", "prices": "cycles", "estimates": "cycles"}
+_AS = dict.fromkeys(("history", "prices", "estimates", "run-times"), "cycles")
 CONFIG_FILE, SECTION = "config.toml", "retention"
 
 
