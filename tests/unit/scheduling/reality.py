@@ -30,6 +30,8 @@ from steelyard.scheduling import (
     Snapshot,
     decide,
 )
+from steelyard.scheduling.history import History, Used, start
+from steelyard.scheduling.snapshot import least_of
 from steelyard.scheduling.what_if import Fate
 from tests.unit.scheduling.build import node, org_tree, queue_tree, recomputed, request, shape, snapshot
 
@@ -50,6 +52,8 @@ class Books:
     looked: dict[str, int] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
     submitted: int = 0
+    started: dict[Used, int] = field(default_factory=dict)  # since the grid's instant
+    evicted: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def trees(self) -> dict[str, QuotaTree]:
         """As they are declared."""
@@ -70,6 +74,7 @@ class Books:
             *(ShapeGroup(self.shapes[key], tuple(items), len(items)) for key, items in groups.items()),
             queues=trees[QUEUE_TREE], organisation=trees[ORG_TREE],
             running=dict(self.running), holds=dict(self.holds), last_looked=dict(self.looked),
+            history=History(started=dict(self.started)), evicted=dict(self.evicted),
         )  # fmt: skip
         clusters = {name: replace(view, observed_at=now) for name, view in made.clusters.items()}
         return replace(made, usage=recomputed(made), clusters=clusters)
@@ -123,14 +128,18 @@ class Books:
         for eviction in decisions.evictions:
             victim = self.running[eviction.attempt_id]
             self.running[victim.attempt_id] = replace(victim, stopping=True)
+            before = self.evicted.get(eviction.preemptor_queue, ())
+            self.evicted[eviction.preemptor_queue] = (*before, decisions.now)
         self.looked.update(dict.fromkeys(decisions.looked, decisions.now))
 
     def _start(self, placed: Placement, now: int) -> None:
         of = self.shapes[placed.shape_key]
         self.running[placed.attempt_id] = RunningView(
             placed.attempt_id, placed.workload_id, of.key, of.queue, of.project, of.priority, now,
-            placed.members, placed.charges, of.preemptible,
+            placed.members, placed.charges, of.preemptible, user=of.user,
+            ends_by=None if of.time_limit is None else now + of.time_limit, least=least_of(of),
         )  # fmt: skip
+        start(self.started, (of.queue, of.project, of.user or ""), placed.charges)
 
 
 @dataclass
@@ -171,12 +180,15 @@ def some_shape(dice: random.Random) -> Shape:
     queue, project = dice.choice(("q0", *QUEUES)), dice.choice(PROJECTS)
     priority, count = dice.choice([0, 0, 10, 100]), dice.choice([1, 1, 1, 2])
     gpu = dice.choice([250, 500, 1000, 1000, 1000, 2000, 2000])
-    keep = dice.random() < 0.2
-    key = f"{queue}-{project}-{priority}-{count}-{gpu}-{keep}"
-    return shape(
+    keep, user = dice.random() < 0.2, dice.choice([None, "ann", "bob"])
+    limit = dice.choice([None, 5 * SECOND, 60 * SECOND])
+    least = (1,) if count > 1 and dice.random() < 0.5 else ()
+    key = f"{queue}-{project}-{priority}-{count}-{gpu}-{keep}-{user}-{limit}-{least}"
+    made = shape(
         key, request(gpu=gpu, cpu=1000), count=count, queue=queue, project=project, priority=priority,
         preemptible=not keep,
     )  # fmt: skip
+    return replace(made, user=user, time_limit=limit, least=least)
 
 
 def some_limit(dice: random.Random) -> Limit:

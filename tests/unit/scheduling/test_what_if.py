@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.model.policy import Policy, PreemptionRule
+from steelyard.model.policy import (
+    Fairness,
+    NodeOrder,
+    Policy,
+    PreemptionRule,
+    QueueingStrategy,
+    QueueOrder,
+    QueueRules,
+    Reclaim,
+)
 from steelyard.scheduling.decisions import canonical
 from steelyard.scheduling.snapshot import AddDevices, AddPending, ChangeLimit, CordonNode, Snapshot
 from steelyard.scheduling.what_if import (
@@ -32,8 +41,18 @@ KINDS = ["submit", "submit", "submit", "limit", "limit", "end", "node", "cordon"
 
 def some_policy(dice: random.Random) -> Policy:
     """Few placements in a cycle, so that there are several; with and without preemption."""
-    rule = PreemptionRule(within_queue=dice.random() < 0.8, min_runtime=dice.choice([0, 0, 4_000_000]))
-    return Policy(dice.randrange(1, 9), rule, max_placements=dice.choice([1, 2, 512]), max_victims=8)
+    rule = PreemptionRule(
+        within_queue=dice.random() < 0.8, min_runtime=dice.choice([0, 0, 4_000_000]),
+        reclaim=dice.choice(list(Reclaim)), per_hour=dice.choice([None, None, 1]),
+    )  # fmt: skip
+    strategy = dice.choice([None, QueueingStrategy.STRICT_FIFO])
+    weight, reservations = dice.choice([500, 3000]), dice.choice([0, 1, 2])
+    queue = QueueRules(strategy=strategy, reservations=reservations, weight=weight)
+    return Policy(
+        dice.randrange(1, 9), rule, max_placements=dice.choice([1, 2, 512]), max_victims=8,
+        queues={"q0": queue, "q1": QueueRules(preemption=rule)}, order=dice.choice(list(QueueOrder)),
+        nodes=dice.choice(list(NodeOrder)), fairness=Fairness(dice.choice([0, 3_600_000_000])),
+    )  # fmt: skip
 
 
 def imagine_and_do(books: Books, dice: random.Random, policy: Policy, now: int) -> Doing:
@@ -103,7 +122,7 @@ def _check_differences(told: Outcome) -> None:
     assert not changed
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**48))
 def test_what_if_is_what_the_loop_then_decides(seed: int) -> None:
     ask_and_do(seed)
