@@ -201,13 +201,16 @@ class Capacity:
             total = class_total(state.view, self.board.flavors, device_class, only)
             if total is not None and total - own.get(device_class, 0) < amount:
                 return None
-            lacks.append(self._missing(state, device_class, amount, only))
+            memory = need.memory if device_class is need.primary else 0
+            lacks.append(self._missing(state, device_class, amount, only, memory))
         return Lack(tuple(lacks), node) if any(lacks) else None
 
-    def _missing(self, state: NodeState, device_class: DeviceClass, amount: int, only: str | None) -> int:
+    def _missing(
+        self, state: NodeState, device_class: DeviceClass, amount: int, only: str | None, memory: int
+    ) -> int:
         if device_class in ACCELERATORS:
             names = class_flavors(state.view, self.board.flavors, device_class, only)
-            found = [state.devices[name].missing(amount) for name in names if name in state.devices]
+            found = [state.devices[name].missing(amount, memory) for name in names if name in state.devices]
             return min(found, default=amount)
         spaces = state.spaces.get(device_class, [])
         frees = [max(0, space.free) for space in spaces if only in (None, space.flavor)]
