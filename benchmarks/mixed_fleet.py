@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.allox import Allox
 from benchmarks.gavel import EACH, MODELS, Choose, Job, Outcome, published, run, stream
+from benchmarks.policies import policy, told
 from benchmarks.support import emit, progress
-from steelyard.model.policy import ModelOrder, Policy, QueueRules
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import DAY, SECOND
 from steelyard.model.workloads import MemberRequest, Shape
@@ -42,10 +42,8 @@ SEEDS = (0, 1, 2)
 WINDOW, QUICK_WINDOW = (4_000, 5_000), (300, 450)
 AFTER = 1_200  # jobs that still come while the last of the window run
 START = 1_800_000_000_000_000
-#: All is decided anew each round, so that nothing is kept for what waits.
-POLICY = Policy(
-    1, models=ModelOrder.ADVANTAGE, defaults=QueueRules(reservations=0, starvation_bound=3650 * DAY)
-)
+PROFILE = "mixed-fleet"
+POLICY = policy(PROFILE)
 REQUEST = MemberRequest(((DeviceClass.GPU, 1000),))
 
 
@@ -84,7 +82,7 @@ class Core:
         for number in waiting:
             shape = self.shapes[number]
             shapes[shape.key] = shape
-            submitted = START - DAY * 3650 + round(self.jobs[number].arrival * SECOND)
+            submitted = START - 100 * DAY + round(self.jobs[number].arrival * SECOND)
             heads.setdefault(shape.key, []).append(PendingItem(number, number, submitted))
         groups = tuple(ShapeGroup(shapes[key], tuple(items), len(items)) for key, items in heads.items())
         looked = dict.fromkeys(shapes, START)  # reasons are not the matter
@@ -115,7 +113,7 @@ def main() -> None:
     reported = published()
     metrics: dict[str, float | None] = {}
     peers: dict[str, float] = {}
-    print(f"{EACH} of each; policy: models={POLICY.models.value}; jobs {window[0]:,} to {window[1] - 1:,}")
+    print(f"{EACH} each of {', '.join(MODELS)}; jobs {window[0]:,} to {window[1] - 1:,}; {told(PROFILE)}")
     bar, done = progress("runs", 3 * len(RATES)), 0
     for rate in RATES:
         for name in ("", "nolengths_", "allox_"):
