@@ -10,7 +10,7 @@ from steelyard.control.context import Context
 from steelyard.model.lifecycle import Phase
 from steelyard.model.units import MINUTE, SECOND
 from steelyard.scheduling.estimates import Estimator, Known
-from steelyard.scheduling.run_times import RunTimes, keys_of
+from steelyard.scheduling.run_times import RunTimes
 from steelyard.services.run_times import learn
 from steelyard.store import estimates as rows
 from steelyard.store import tables as t
@@ -62,10 +62,7 @@ class Estimating:
                 self._times, self._learn_at = learn(view), now + LEARN_EVERY
         wanted = [each.workload_id for each in fresh if each.attempt_id not in self._known]
         if wanted:
-            keys = {
-                number: keys_of(each.spec.template, each.kind) for number, each in state.by_workload.items()
-            }
-            known = Known(self._times, keys)
+            known = Known(self._times)
             estimator = Estimator(state.snapshot(), state.policy, now, known, wanted, MAX_INSTANTS)
             self._under_way, self._next = (now, estimator), now + EVERY
 

@@ -66,19 +66,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of run times: what was learned, and under which keys a workload's runs are found.
-
-    `keys` by workload id; one that is not there goes by its kind.
-    """
+    """What is known of run times."""
 
     times: RunTimes = field(default_factory=RunTimes)
-    keys: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def bounds(
-        self, workload_id: int, kind: str | None, elapsed: int, limit: int | None
+        self, keys: tuple[str, ...], elapsed: int, limit: int | None
     ) -> tuple[int, int | None, Rests]:
         """(early, late, by what) of the whole run time (µs) of a run that has taken `elapsed` so far."""
-        keys = self.keys.get(workload_id) or keys_of(None, kind)
         early = self.times.within(keys, elapsed, EARLY)
         late = self.times.within(keys, elapsed, LATE)
         if early is None or late is None:
@@ -127,14 +122,14 @@ class Estimator:
             return self._now, self._now + STOPS_WITHIN, Rests.LIMIT
         limit = None if run.ends_by is None else run.ends_by - run.placed_at
         elapsed = max(0, self._now - run.placed_at)
-        early, late, rests = self._known.bounds(run.workload_id, run.kind, elapsed, limit)
+        early, late, rests = self._known.bounds(keys_of(run.template, run.kind), elapsed, limit)
         return run.placed_at + early, None if late is None else run.placed_at + late, rests
 
-    def _early_length(self, shape: Shape, item: PendingItem) -> int | None:
-        return self._known.bounds(item.workload_id, shape.kind, 0, shape.time_limit)[0]
+    def _early_length(self, shape: Shape, _item: PendingItem) -> int | None:
+        return self._known.bounds(keys_of(shape.template, shape.kind), 0, shape.time_limit)[0]
 
-    def _late_length(self, shape: Shape, item: PendingItem) -> int | None:
-        return self._known.bounds(item.workload_id, shape.kind, 0, shape.time_limit)[1]
+    def _late_length(self, shape: Shape, _item: PendingItem) -> int | None:
+        return self._known.bounds(keys_of(shape.template, shape.kind), 0, shape.time_limit)[1]
 
     def step(self) -> bool:
         """One instant of one of the futures; False when both are known as far as they are wanted."""

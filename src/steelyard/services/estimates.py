@@ -13,7 +13,7 @@ from steelyard.model.units import DAY, SECOND
 from steelyard.scheduling import Snapshot
 from steelyard.scheduling.estimates import MAX_INSTANTS, Estimate, Known, estimate, waiting_in
 from steelyard.services.admission import NOUN
-from steelyard.services.run_times import keys_by_workload, learn
+from steelyard.services.run_times import learn
 from steelyard.services.workloads import Desk, find
 from steelyard.store import estimates as rows
 from steelyard.store import workloads as repository
@@ -57,10 +57,9 @@ def _items(
     order = sorted(shapes, key=lambda n: (-shapes[n][0].priority, shapes[n][1].submitted, n))[:MAX_SHOWN]
     if not order:
         return []
-    known = Known(learn(view), keys_by_workload(view))
     waiting = sum(group.count for group in snapshot.pending)
     most = max(LEAST_INSTANTS, min(MAX_INSTANTS, MAX_LOOKS // (waiting + 1)))
-    found = estimate(snapshot, policy, now, known, order, most)
+    found = estimate(snapshot, policy, now, Known(learn(view)), order, most)
     names = repository.names_of(view, seen, order)
     return [
         {

@@ -6,7 +6,7 @@ import msgspec
 
 from steelyard.scheduling.run_times import MAX_SAMPLE, Learned, RunTimes, keys_of
 from steelyard.store.database import View
-from steelyard.store.estimates import finished_runs, live_specs
+from steelyard.store.estimates import finished_runs
 
 #: Runs that are looked at.
 MAX_RUNS = 4_000
@@ -32,8 +32,3 @@ def learn(view: View) -> RunTimes:
             if len(sample) < MAX_SAMPLE:
                 sample.append(max(1, row["held"]))
     return RunTimes(version, {key: Learned(counts[key], tuple(sorted(samples[key]))) for key in samples})
-
-
-def keys_by_workload(view: View) -> dict[int, tuple[str, ...]]:
-    """Under which keys the runs of each live workload are found."""
-    return {row["id"]: keys_of(_named(row["spec_json"]).template, row["kind"]) for row in live_specs(view)}

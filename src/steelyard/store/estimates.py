@@ -27,13 +27,6 @@ def finished_runs(connection: Connection, limit: int) -> list[Record]:
     return [record(row) for row in connection.execute(query)]
 
 
-def live_specs(connection: Connection) -> list[Record]:
-    """(id, kind, spec_json) of everything that is live."""
-    w = t.workload.c
-    query = select(w.id, w.kind, w.spec_json).where(w.phase != "finished")
-    return [record(row) for row in connection.execute(query)]
-
-
 def estimated(connection: Connection, attempt_ids: Collection[int]) -> set[int]:
     """Those of the attempts that have an estimate."""
     found: set[int] = set()

@@ -149,12 +149,15 @@ def covered(seed: int) -> tuple[int, int]:
     """(starts within their interval, starts): runs end somewhere between what their sample has."""
     dice, books, now = _case(seed)
     sample = tuple(sorted(dice.randrange(1, 60 * SECOND) for _ in range(30)))
-    known = Known(RunTimes(1, {"kind/x": Learned(30, sample)}), dict.fromkeys(range(1, 200), ("kind/x",)))
+    known = Known(RunTimes(1, {"kind/x": Learned(30, sample)}))
+    for number, (of, item) in list(books.waiting.items()):
+        books.waiting[number] = (replace(of, kind="x"), item)
+    books.shapes = {key: replace(of, kind="x") for key, of in books.shapes.items()}
     limits = {n: of.time_limit for n, (of, _) in books.waiting.items()}
     for attempt, run in books.running.items():  # as if they had just begun
         limits[attempt] = None if run.ends_by is None else run.ends_by - run.placed_at
         ends_by = None if run.ends_by is None else now + run.ends_by - run.placed_at
-        books.running[attempt] = replace(run, placed_at=now, ends_by=ends_by)
+        books.running[attempt] = replace(run, placed_at=now, ends_by=ends_by, kind="x")
     told = estimate(books.snapshot(now), NO_EVICTIONS, now, known)
     lengths = {n: min(dice.choice(sample), limit or 2**62) for n, limit in limits.items()}
     started = lived(books, NO_EVICTIONS, now, {n: now + lengths[n] for n in books.running}, lengths)
