@@ -21,6 +21,7 @@ from steelyard.locale import (
     verdict_cause,
     word,
 )
+from steelyard.locale.rendering import amount
 from steelyard.model.reasons import Reason
 from steelyard.model.units import format_duration, format_quantity
 from steelyard.reports.drawing.markup import Markup, el, join
@@ -133,8 +134,7 @@ class Speech:
         """An amount with what it is of: `2 GPU`."""
         if quantity is None:
             return self.say("common.unknown")
-        shown = format_quantity(device_class, quantity)
-        return text(f"word.amount.{device_class}", {"n": shown}, self.lang)
+        return amount(device_class, quantity, self.lang)
 
     def span(self, micros: int | None) -> str:
         """A span of time, without a fraction from ten seconds on; unknown where there is none."""

@@ -8,22 +8,26 @@ from typing import Any
 
 from steelyard.identity.authorise import authorise, scope
 from steelyard.model.organisation import Principal, Scope, Verb
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, UNBOUNDED, Policy
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, UNBOUNDED, USER_TREE, Policy
 from steelyard.scheduling.quota import QuotaTree, Usage, available, potential, shown
 from steelyard.scheduling.rules import rules_of
+from steelyard.scheduling.subjects import own_node, user_path
 from steelyard.services.evictions import made_by_queue
 from steelyard.services.fair_use import NOTHING, fair_use
 from steelyard.services.kinds import FLAVOR_PREFIX, Kind
 from steelyard.services.policy import load_policy, quota_trees
+from steelyard.services.shapes import read_shape
+from steelyard.services.user_quota import place_of
 from steelyard.store.declared import current
 from steelyard.store.declared_scope import visible_keys
 from steelyard.store.live import usage_counters
+from steelyard.store.shape_counts import live_by_shape
 from steelyard.store.store import Store
-from steelyard.store.workloads import count_live
+from steelyard.store.workloads import count_live, shape_bodies
 
 Json = dict[str, Any]
 Counts = Mapping[str, Mapping[str, int]]  # node → phase → live workloads
-_ORGANISATION = ("team", "project", "namespace")
+_ORGANISATION = ("team", "project", "namespace", "user")
 _PENDING = ("held", "queued", "reserved")
 
 
@@ -36,7 +40,36 @@ def queue_page(store: Store, principal: Principal) -> list[Json]:
 def quota_page(store: Store, principal: Principal) -> list[Json]:
     """The organisation as far as the principal sees it, with what it uses of its quota."""
     authorise(principal, Verb.VIEW, "quota")
-    return _page(store, principal, ORG_TREE)
+    return [*_page(store, principal, ORG_TREE), *_users(store, principal)]
+
+
+def _users(store: Store, principal: Principal) -> list[Json]:
+    """Users that have limits: oneself, those in one's own projects; for who sees everything, all."""
+    seen = scope(principal, Verb.VIEW, "queue")
+    with store.read() as view:
+        tree, policy = quota_trees(view).get(USER_TREE), load_policy(view)
+        if tree is None:
+            return []
+        usage = usage_counters(view).get(USER_TREE, {})
+        classes = _flavor_classes({row.key: row.spec for row in current(view, Scope.system())})
+        live = live_by_shape(view, seen)
+        bodies = shape_bodies(view, {number for number, _ in live})
+    shapes = {number: read_shape(body) for number, body in bodies.items()}
+    counts: dict[str, dict[str, int]] = {}
+    for (shape, phase), number in live.items():
+        node = own_node(tree, user_path(shapes[shape].user, shapes[shape].project))
+        phases = counts.setdefault(node or "", {})
+        phases[phase] = phases.get(phase, 0) + number
+    return [
+        {**node, **_rules(policy, tree, node)}
+        for node in tree_views(tree, usage, counts, classes)
+        if node["kind"] == "user" and _may_see(principal, seen, *place_of(str(node["node"])))
+    ]
+
+
+def _may_see(principal: Principal, seen: Scope, user: str, project: str | None) -> bool:
+    own = user == principal.name or (project is not None and seen.allows(project))
+    return seen.projects is None or own
 
 
 def _page(store: Store, principal: Principal, name: str) -> list[Json]:

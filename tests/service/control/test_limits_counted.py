@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from steelyard.model.organisation import Binding, Principal, RoleName
 from steelyard.model.policy import ORG_TREE, USER_TREE
 from steelyard.model.units import SECOND
 from steelyard.services.checks import check_everything
+from steelyard.services.queues import quota_page
 from steelyard.services.users import create_user
 from steelyard.store.database import sqlite_url
 from steelyard.store.declared import usage_counters
@@ -92,6 +94,35 @@ def test_each_user_is_held_to_a_limit_in_a_project_and_to_one_in_all(tmp_path: P
         assert ("waiting-for-quota", "user/admin", "gpu") in waits_for(lived, more[1])
         sound(lived)
         assert replay_all(lived)["placements"]
+
+
+@pytest.mark.requirement("J12")
+def test_users_with_limits_are_shown_with_what_they_use_to_those_who_may_see_it(tmp_path: Path) -> None:
+    with house(sqlite_url(tmp_path), tmp_path) as lived:
+        with_account(lived)
+        lived.apply(USERS)
+        for n in range(3):
+            lived.submit(f"d{n}", expect={"run": "60s"})
+        lived.tick(20)
+
+        def shown(*bindings: Binding, name: str = "eve") -> dict[str, tuple[int, int | None, int, int]]:
+            who = Principal("us_1", "user", name, bindings)
+            pages = [node for node in quota_page(lived.store, who) if node["kind"] == "user"]
+            return {
+                node["name"]: (limit["used"], limit["hard"], node["running"], node["pending"])
+                for node in pages
+                for limit in node["limits"]
+                if limit["subject"] == "gpu"
+            }
+
+        everywhere = shown(Binding("root", RoleName.ADMINISTRATOR, None, 1))
+        assert everywhere == {
+            "admin": (2000, 3000, 0, 0), "admin@*": (0, None, 0, 0), "admin@detect": (2000, 2000, 2, 1),
+        }  # fmt: skip
+        assert shown(Binding("eve", RoleName.MEMBER, "detect", 1)).keys() == {"admin@detect"}
+        assert shown(Binding("eve", RoleName.MEMBER, "translate", 1)) == {}
+        own = shown(Binding("admin", RoleName.MEMBER, "translate", 1), name="admin")
+        assert own.keys() == everywhere.keys()
 
 
 def test_user_limits_may_come_and_go_while_work_runs(tmp_path: Path) -> None:

@@ -1,0 +1,20 @@
+"""How many workloads of each shape live, by phase: a shape knows its user."""
+
+from __future__ import annotations
+
+from sqlalchemy import func, select
+
+from steelyard.model.organisation import Scope
+from steelyard.store import tables as t
+from steelyard.store.database import Connection
+from steelyard.store.scoped import Scoped
+from steelyard.store.workloads import LIVE_ROWS
+
+_w = t.workload.c
+_BY = (_w.shape_id, _w.phase)
+_COUNTS = Scoped(select(*_BY, func.count()).where(LIVE_ROWS).group_by(*_BY), _w.project)
+
+
+def live_by_shape(connection: Connection, scope: Scope) -> dict[tuple[int, str], int]:
+    """Live workloads by (shape, phase)."""
+    return {(row[0], row[1]): row[2] for row in _COUNTS.run(connection, scope)}
