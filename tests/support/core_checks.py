@@ -78,6 +78,27 @@ def check_placements(before: Snapshot, decisions: Decisions) -> None:
     for hold in decisions.holds:
         _check_gang(before, hold.shape, hold.members)
         _check_charged(before, hold.shape, hold.members, hold.charges)
+    _check_reservations(decisions, shapes)
+
+
+def _check_reservations(decisions: Decisions, shapes: Mapping[str, Shape]) -> None:
+    """Who has a place on the timeline does not start now, and nothing that starts now is still there then."""
+    placed = {placement.attempt_id for placement in decisions.placements}
+    for made in decisions.reservations:
+        assert made.attempt_id not in placed
+        assert made.starts_at >= decisions.now
+        planned = {
+            (a.node_id, a.device_id): a.quantity for m in made.members for a in m.allocations
+            if a.device_class in ACCELERATORS
+        }
+        for placement in decisions.placements:
+            limit = shapes[placement.shape_key].time_limit
+            if limit is not None and decisions.now + limit <= made.starts_at:
+                continue
+            for member in placement.members:
+                for a in member.allocations:
+                    kept = planned.get((a.node_id, a.device_id))
+                    assert kept is None or a.quantity + kept <= 1000
 
 
 def _check_gang(before: Snapshot, shape: Shape, members: tuple[MemberPlan, ...]) -> None:
@@ -100,6 +121,10 @@ def _check_gang(before: Snapshot, shape: Shape, members: tuple[MemberPlan, ...])
             assert got == dict(request.amounts), "more, less or other than what was asked for"
             assert before.nodes[member.node_id].schedulable
     assert len({member.cluster for member in members}) == 1
+    level = shape.topology.required if shape.topology is not None else None
+    if level is not None:
+        (domain,) = {before.nodes[member.node_id].labels.get(level) for member in members}
+        assert domain is not None
 
 
 def _check_charged(

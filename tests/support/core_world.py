@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Limit, Policy, TreeNode
 from steelyard.model.resources import ACCELERATORS, DeviceClass, ShareKind
-from steelyard.model.workloads import MemberPlan, MemberRequest, Shape
+from steelyard.model.workloads import MemberPlan, MemberRequest, Shape, Topology
 from steelyard.scheduling import (
     Charge,
     ClusterView,
@@ -37,12 +37,14 @@ from steelyard.scheduling import (
 )
 from steelyard.scheduling.fleet import as_fleet
 from steelyard.scheduling.runs import as_runs
+from steelyard.scheduling.snapshot import least_of, limited
 from tests.support.core_books import NaiveTree, by_place, own_charges
 from tests.support.core_checks import check_cycle, check_nothing_idle, digest, shuffled
 
 GPU, NPU, CPU, MEMORY = DeviceClass.GPU, DeviceClass.NPU, DeviceClass.CPU, DeviceClass.MEMORY
 SECOND = 1_000_000
 QUEUES = {"q1": "left", "q2": "left", "q3": "right", "q4": "right"}
+RACK = "rack"  # level of the nodes' topology
 PROJECTS = ("p1", "p2")
 FLAVORS = {
     "a100": (GPU, "c1"), "h100": (GPU, "c2"), "npu910": (NPU, "c1"),
@@ -351,7 +353,8 @@ class World:
             elif device not in self.bad and free > 0:
                 partial.append(PartDevice(device, free, ShareKind.TIME_SLICED))
         return NodeView(
-            machine.number, f"n{machine.number}", machine.cluster, machine.number not in self.down, {},
+            machine.number, f"n{machine.number}", machine.cluster, machine.number not in self.down,
+            {RACK: f"r{machine.number % 2}"},
             {machine.flavor: FreeDevices(tuple(whole), tuple(partial))}, tuple(slots), totals,
             frozenset(device for device in machine.sizes if device in self.bad),
         )  # fmt: skip
@@ -363,6 +366,7 @@ def running_view(job: Job) -> RunningView:
     return RunningView(
         job.attempt_id, job.workload_id, shape.key, shape.queue, shape.project, shape.priority, job.placed_at,
         job.members, job.charges, shape.preemptible, job.phase == "stopping",
+        ends_by=limited(job.placed_at, shape.time_limit), least=least_of(shape),
     )  # fmt: skip
 
 
@@ -382,9 +386,12 @@ def _shape(key: str, chance: random.Random) -> Shape:
     elif form == 2:
         roles = [("head", 1, MemberRequest(((CPU, 1000),))), ("worker", 2, _request(chance, GPU, whole=True))]
     project = chance.choice(PROJECTS)
+    least = tuple(1 if chance.random() < 0.3 else count for _, count, _ in roles)
+    near = chance.choice((None, None, None, Topology(RACK), Topology(preferred=RACK)))
     return Shape(
         key, chance.choice(("q1", "q1", *QUEUES)), project, (f"ns-{project}", project, "team"),
         chance.choice((0, 0, 5, 10)), tuple(roles), chance.random() < 0.8, "training",
+        time_limit=chance.choice((None, None, 2 * SECOND, 9 * SECOND)), least=least, topology=near,
     )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ class Snapshot:
     evicted: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # queue → when it was evicted for
     timeline: Mapping[int, int] = field(default_factory=dict)  # attempt id → latest end, µs
     prices: PriceList = field(default_factory=dict)  # by class, what room on devices can still earn
-    run_times: RunTimes = field(default_factory=RunTimes)  # what finished runs taught; bounds what has no time limit
+    run_times: RunTimes = field(default_factory=RunTimes)  # what finished runs taught
     last_looked: Mapping[str, int] = field(default_factory=dict)  # shape key → µs
     basis: tuple[tuple[str, str | int], ...] = ()  # what it was made of: log size, versions
     plans: Memo[Any] = field(default_factory=Memo, compare=False, repr=False)  # speed alone rests on it

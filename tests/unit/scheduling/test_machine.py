@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from steelyard.model.policy import Policy, PreemptionRule
+from steelyard.model.policy import Policy, Precedence, PreemptionRule, QueueRules, ResourceGroup
 from steelyard.scheduling import decide
 from tests.support.core_checks import check_placements
 from tests.support.core_world import SECOND, World
@@ -21,6 +21,14 @@ POLICIES = (
     Policy(2, max_placements=3),
     Policy(3, max_placements=16, preemption=PreemptionRule(min_runtime=3 * SECOND)),
     Policy(4, preemption=PreemptionRule(within_queue=False)),
+    Policy(5, defaults=QueueRules(reservations=3, precedence=Precedence.SHORTEST_FIRST)),
+    Policy(
+        6,
+        queues={
+            "q1": QueueRules(groups=(ResourceGroup(("gpu", "cpu", "memory"), ("h100", "a100")),)),
+            "q2": QueueRules(precedence=Precedence.LEAST_SERVED, reservations=2),
+        },
+    ),
 )
 
 
