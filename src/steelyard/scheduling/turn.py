@@ -60,11 +60,15 @@ class Turn:
 
 
 def turn_of(world: World, policy: Policy, now: int) -> Turn | None:
-    """The turn of the world's workload; None where it does not come in this cycle."""
+    """The turn of the world's workload; None where it does not come in this cycle.
+
+    Places that are planned for others are given back in it: what does not fit then does not fit at all.
+    """
     cycle = _Until(world, policy, now)
     if not cycle.reach():
         return None
     context = cycle.context
+    context.reservations.lift_all()
     moved = bool(context.placements or context.new_holds or cycle.dropped)
     return Turn(context, world.shape, moved)
 

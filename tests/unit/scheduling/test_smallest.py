@@ -11,12 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from steelyard.model.policy import Policy, PreemptionRule, QueueingStrategy, QueueRules
+from steelyard.model.policy import (
+    NodeOrder,
+    Policy,
+    PreemptionRule,
+    QueueingStrategy,
+    QueueOrder,
+    QueueRules,
+)
 from steelyard.model.workloads import Shape
 from steelyard.scheduling import AddPending, PendingItem, Snapshot, decide
 from steelyard.scheduling.explain import ORDER
 from steelyard.scheduling.remedies import Elsewhere, Remedy, RemedyKind, World, applied, world_of
-from steelyard.scheduling.smallest import Search, smallest
+from steelyard.scheduling.smallest import HORIZON, Search, smallest
 from tests.unit.scheduling.build import (
     NOW,
     POLICY,
@@ -55,8 +62,15 @@ def cases(draw: st.DrawFn) -> Case:
         name: QueueRules(strategy=draw(st.sampled_from([None, *QueueingStrategy])))
         for name in ("q", "r")
     }
-    found = policy(preemption=PreemptionRule(within_queue=draw(st.booleans())), queues=rules)
+    found = policy(
+        preemption=PreemptionRule(within_queue=draw(st.booleans())), queues=rules,
+        order=draw(st.sampled_from(QueueOrder)), nodes=draw(st.sampled_from(NodeOrder)),
+    )  # fmt: skip
     world = draw(worlds() | contended())
+    limits = st.none() | st.integers(1, 12).map(lambda seconds: seconds * SECOND)
+    world = replace(world, pending=tuple(
+        replace(each, shape=replace(each.shape, time_limit=draw(limits))) for each in world.pending
+    ))
     for step in range(draw(st.integers(0, 2))):
         world = world.apply(decide(world, found, NOW - (9 - step) * SECOND))
     running = {
@@ -66,7 +80,8 @@ def cases(draw: st.DrawFn) -> Case:
     world = replace(world, running=running, last_looked={})
     number = iter(range(2000, 3000))
     for each in draw(st.just([]) | shapes(fractions=True)):
-        world = world.with_(AddPending(replace(each, key=f"new-{each.key}"), item(next(number))))
+        each = replace(each, key=f"new-{each.key}", time_limit=draw(limits), least=draw(leasts(each)))
+        world = world.with_(AddPending(each, item(next(number))))
     heads = [(each.shape, head) for each in world.pending for head in each.heads]
     if not heads:
         heads = [(shape("probe", FOUR), item(999))]
@@ -75,6 +90,39 @@ def cases(draw: st.DrawFn) -> Case:
     to = st.builds(Elsewhere, st.sampled_from(["q", "r"]), st.none(), st.integers(0, 2))
     elsewhere = draw(st.lists(to))
     return Case(world, found, chosen, head, Search(tuple(elsewhere)))
+
+
+@st.composite
+def planned(draw: st.DrawFn) -> Case:
+    """Wide gangs wait first, with places planned for them; small work with a time limit comes after them."""
+    base = snapshot([node(number, gpus=4) for number in range(1, draw(st.integers(1, 3)) + 1)])
+    busy = [item(number) for number in range(1, draw(st.integers(2, 8)) + 1)]
+    base = started(base, group(shape("run", ONE), *busy))
+    running = {
+        attempt: replace(run, ends_by=NOW + draw(st.integers(1, 20)) * SECOND)
+        for attempt, run in base.running.items()
+    }
+    groups = [
+        group(shape(f"gang{n}", FOUR, count=draw(st.integers(1, 2)), queue=draw(st.sampled_from(["q", "r"]))),
+              item(100 + n))
+        for n in range(draw(st.integers(1, 3)))
+    ]
+    limits = st.none() | st.integers(1, 30).map(lambda seconds: seconds * SECOND)
+    small = [
+        (replace(shape(f"small{n}", draw(st.sampled_from([ONE, request(gpu=2000)]))), time_limit=draw(limits)),
+         item(200 + n))
+        for n in range(draw(st.integers(1, 3)))
+    ]
+    groups += [group(*each) for each in small]
+    rules = {"q": QueueRules(reservations=draw(st.integers(0, 3)))}
+    trees = {"queue": queue_tree({}, ("q", "r"))}
+    world = replace(base, running=running, pending=tuple(groups), trees=trees)
+    return Case(world, policy(queues=rules), *draw(st.sampled_from(small)), Search())
+
+
+def leasts(of: Shape) -> st.SearchStrategy[tuple[int, ...]]:
+    """All or none, or the fewest members of each role that it would start with."""
+    return st.just(()) | st.tuples(*(st.integers(1, count) for _, count, _ in of.roles))
 
 
 def starts(case: Case, world: World) -> bool:
@@ -107,7 +155,7 @@ def check_all(case: Case) -> Counter[str]:
 
 
 @pytest.mark.requirement("J4", "E5")
-@given(cases())
+@given(cases() | planned())
 @settings(max_examples=120, deadline=None)
 def test_the_change_applied_starts_the_workload_and_nothing_smaller_of_its_kind_does(case: Case) -> None:
     check_all(case)
@@ -117,13 +165,13 @@ def test_the_change_applied_starts_the_workload_and_nothing_smaller_of_its_kind_
 def test_the_same_in_thousands_of_worlds_of_which_every_kind_is_met() -> None:
     met: Counter[str] = Counter()
 
-    @given(cases())
+    @given(cases() | planned())
     @settings(max_examples=5000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     def run(case: Case) -> None:
         met.update(check_all(case))
 
     run()
-    assert all(met[kind] >= 20 for kind in RemedyKind if kind is not RemedyKind.SHORTER_TIME_LIMIT), met
+    assert all(met[kind] >= 20 for kind in RemedyKind), met
 
 
 def everything(case: Case) -> dict[RemedyKind, list[Remedy]]:
@@ -152,6 +200,10 @@ def below(case: Case, remedy: Remedy) -> Iterable[Remedy]:
         return _less(case, remedy)
     if remedy.kind is RemedyKind.RAISE_LIMIT:
         return _lower(remedy)
+    if remedy.kind is RemedyKind.SHORTER_TIME_LIMIT:
+        longest = (remedy.before or HORIZON) // SECOND
+        longer = range((remedy.after or 0) // SECOND + 1, min(longest, 30) + (remedy.before is None))
+        return [replace(remedy, after=seconds * SECOND) for seconds in longer]
     return _sooner(case, remedy) if remedy.kind is RemedyKind.WAIT_FOR else ()
 
 
@@ -276,3 +328,21 @@ def test_nothing_is_told_for_what_is_not_eligible_yet_and_where_the_queue_is_sto
     wanted = shape("s", request(gpu=8000))
     later = item(1, not_before=NOW + SECOND)
     assert told(snapshot([node(1, gpus=2)], group(wanted, later)), wanted, later) == []
+
+
+def before_a_planned_place(limit: int | None) -> tuple[Snapshot, Shape]:
+    """Three of four devices are in use for ten more seconds, and a gang has its place planned after that."""
+    base = started(snapshot([node(1, gpus=4)]), group(shape("run", request(gpu=3000)), item(90)))
+    running = {90: replace(base.running[90], ends_by=NOW + 10 * SECOND)}
+    short = replace(shape("short", ONE), time_limit=limit)
+    waits = (group(shape("gang", FOUR), item(1)), group(short, item(2)))
+    return replace(base, running=running, pending=waits), short
+
+
+@pytest.mark.parametrize("limit", [None, 60 * SECOND, 10 * SECOND + 1])
+def test_the_longest_time_limit_that_delays_no_planned_place_is_told(limit: int | None) -> None:
+    base, short = before_a_planned_place(limit)
+    found = {remedy.kind: remedy for remedy in told(base, short, item(2))}
+    shorter = found[RemedyKind.SHORTER_TIME_LIMIT]
+    assert (shorter.before, shorter.after) == (limit, 10 * SECOND)
+    assert told(*before_a_planned_place(10 * SECOND), item(2)) == []
