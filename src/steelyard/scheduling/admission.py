@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from steelyard.model.reasons import Reason, ReasonCode
-from steelyard.model.resources import DeviceClass
+from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import MemberRequest, Shape
 from steelyard.scheduling.views import FlavorView, PoolView
 
@@ -28,6 +28,13 @@ def misfits(
     if ruled and not found:
         ruled = _lent(pool, pools, shape, flavor, ruled)
     return found + ruled
+
+
+def runs_on(shape: Shape, flavor: FlavorView) -> bool:
+    """False on a model whose speed the shape does not know, where it knows any: nobody verified it there."""
+    if not shape.speeds or flavor.device_class not in ACCELERATORS:
+        return True
+    return any(name == flavor.model and speed > 0 for name, speed in shape.speeds)
 
 
 def shut_reason(pool: PoolView, device_class: DeviceClass) -> Reason:

@@ -15,7 +15,7 @@ from steelyard.model.policy import Policy, ResourceGroup
 from steelyard.model.reasons import Reason
 from steelyard.model.resources import DeviceClass
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
-from steelyard.scheduling.admission import misfits, shut_reason
+from steelyard.scheduling.admission import misfits, runs_on, shut_reason
 from steelyard.scheduling.board import Board, Need, need_of
 from steelyard.scheduling.devices import WHOLE
 from steelyard.scheduling.ledger import Ask, Ledger
@@ -154,7 +154,7 @@ def prepare(
     for index, (name, count, request) in enumerate(shape.roles):
         need = need_of(request)
         allowed, barred, shut = admitted_flavors(snapshot, shape, need, shut_too)
-        allowed = in_order(groups, need, [name for name in allowed if _runs_on(snapshot, shape, need, name)])
+        allowed = in_order(groups, need, [name for name in allowed if runs_on(shape, snapshot.flavors[name])])
         fit = tuple(flavor for flavor in allowed if flavor in usable)
         silent = tuple(flavor for flavor in allowed if flavor not in usable)
         fewest = shape.least[index] if shape.least else count
@@ -184,16 +184,9 @@ def counted(
     ]
     if not counting.is_plain:
         parts = parts_of((cls, n, role.count) for role in roles for cls, n in role.need.amounts)
-        asks += [Ask(tree, node, *found) for tree, node in nodes for found in counting.beside(tree, {}, parts)]
+        beside = counting.beside
+        asks += [Ask(tree, node, *found) for tree, node in nodes for found in beside(tree, {}, parts)]
     return ShapePlan(shape, roles, nodes, amounts, tuple(asks), counting)
-
-
-def _runs_on(snapshot: Snapshot, shape: Shape, need: Need, flavor: str) -> bool:
-    """False on a model whose speed the shape does not know, where it knows any: nobody verified it there."""
-    if not shape.speeds or not need.is_accelerated:
-        return True
-    model = snapshot.flavors[flavor].model
-    return any(name == model and speed > 0 for name, speed in shape.speeds)
 
 
 class Placer:
