@@ -60,7 +60,7 @@ def test_a_queue_that_is_not_there_is_a_reason() -> None:
 
 
 @given(cases())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_in_any_world_each_shape_that_waits_is_explained_in_its_first_cycle(case: Case) -> None:
     decisions = decide(case.snapshot, case.policy, NOW)
     after = case.snapshot.apply(decisions)

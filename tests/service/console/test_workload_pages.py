@@ -73,7 +73,11 @@ def test_the_page_of_what_waits_leads_with_every_reason_and_who_holds(pages: Pag
     assert "Waits for quota" in page
     assert "Waits for capacity" in page
     assert f'<a href="/workloads/{holder}" translate="no">holder</a>' in page
-    assert "waits" in pages.as_("ann").get(f"/workloads/{waiting}/explanation").text
+    asked = pages.as_("ann").get(f"/workloads/{waiting}/explanation").text
+    assert "waits" in asked
+    assert "What would start it now" in asked
+    assert "Wait until this ends: holder" in asked
+    assert "⟦" not in asked
 
 
 def test_holders_of_other_projects_are_nameless_on_the_page(pages: Pages) -> None:
