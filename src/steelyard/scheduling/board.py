@@ -108,7 +108,9 @@ class Board:
         self.touched: list[int] = []  # nodes, in the order in which something on them changed
         self.looks = 0
         self._states: dict[int, NodeState] = {}
-        self._rooms: dict[str, Room] = {}  # copies of the nodes' own, changed as the cycle goes on
+        self._rooms: dict[str, Room] = {}  # copies of the nodes' own, which follow when they are asked for
+        self._followed: dict[str, int] = {}  # how much of what was touched each of them has taken in
+        self._free: dict[str, int] = {}
 
     def state(self, node_id: int) -> NodeState:
         """The node's working copy."""
@@ -130,11 +132,21 @@ class Board:
         known = self._rooms.get(flavor)
         if known is None:
             known = self._rooms[flavor] = self.nodes.room(flavor).copy()
+            self._followed[flavor] = 0
+        since, until = self._followed[flavor], len(self.touched)
+        if since < until:
+            for node in dict.fromkeys(self.touched[since:until]):
+                at = self.nodes.position(flavor, node)
+                if at is not None:
+                    known.whole[at], known.most[at] = _pieces(self._states[node], flavor)
+            self._followed[flavor] = until
         return known
 
     def free(self, flavor: str) -> int:
         """What can still be taken of a flavor on all its nodes together."""
-        return self.room(flavor).free if flavor in self.usable else 0
+        if flavor not in self.usable:
+            return 0
+        return self.nodes.room(flavor).free + self._free.get(flavor, 0)
 
     def free_on(self, node_id: int, flavor: str) -> int:
         """What can still be taken of a flavor on one node."""
@@ -149,13 +161,16 @@ class Board:
 
     def change(self, node_id: int, allocation: AllocationPlan, sign: int) -> None:
         """Gives an allocation back (+1) or takes it (−1). What is not offered any more is passed over."""
-        view = self.nodes.get(node_id)
-        if view is None or allocation.device_id in view.unavailable:
+        state = self._states.get(node_id)
+        if state is None:
+            if node_id not in self.nodes:
+                return
+            state = self.state(node_id)
+        view = state.view
+        if allocation.device_id in view.unavailable:
             return
         self.touched.append(node_id)
-        state = self.state(node_id)
         flavor = allocation.flavor
-        room = self.room(flavor) if flavor in self.usable else None
         if allocation.device_class in ACCELERATORS:
             devices = state.devices.get(flavor)
             if devices is None:
@@ -165,18 +180,15 @@ class Board:
             before = devices.remaining(allocation.device_id or 0)
             after = before + sign * allocation.quantity
             devices.change(allocation.device_id or 0, sign * allocation.quantity)
-            whole, most = len(devices.whole), devices.most
         else:
             space = state.find(allocation)
             if space is None:
                 return
             before = space.free
             after = space.free = before + sign * allocation.quantity
-            whole, most = 0, largest_space(state, allocation.device_class, flavor)
-        at = self.nodes.position(flavor, node_id)
-        if room is not None and at is not None:
-            room.free += max(0, after) - max(0, before)
-            room.whole[at], room.most[at] = whole, most
+        more = (after if after > 0 else 0) - (before if before > 0 else 0)
+        if more and view.schedulable and flavor in self.nodes.frame.orders:
+            self._free[flavor] = self._free.get(flavor, 0) + more
 
     def change_members(self, members: Iterable[MemberPlan], sign: int) -> None:
         """Gives back or takes all allocations of an attempt."""
@@ -247,11 +259,13 @@ def flavor_free(state: NodeState, flavor: str) -> int:
     )
 
 
-def largest_space(state: NodeState, device_class: DeviceClass, flavor: str) -> int:
-    """The largest piece of CPU or memory that is free of one flavor on one node."""
-    return max(
-        (space.free for space in state.spaces.get(device_class, ()) if space.flavor == flavor), default=0
-    )
+def _pieces(state: NodeState, flavor: str) -> tuple[int, int]:
+    """(whole devices, the largest piece) that is free of a flavor on one node."""
+    devices = state.devices.get(flavor)
+    if devices is not None:
+        return len(devices.whole), devices.most
+    spaces = (space for spaces in state.spaces.values() for space in spaces if space.flavor == flavor)
+    return 0, max((space.free for space in spaces), default=0)
 
 
 def allocation_room(state: NodeState, allocation: AllocationPlan) -> int:

@@ -59,6 +59,7 @@ class Context:
         self.approximate: set[str] = set()  # shapes whose search met a bound
         self.preemptions_tried = 0
         self.preemption_looks = 0
+        self.preemption_moves = 0
         self._plans = snapshot.plans.of(
             (snapshot.flavors, snapshot.pools, snapshot.trees, policy, self.usable)
         )
@@ -71,7 +72,8 @@ class Context:
         """The shape made ready; once a cycle."""
         known = self._plans.get(shape.key)
         if known is not None and (known[0] is shape or known[0] == shape):
-            return known[1]
+            kept: ShapePlan = known[1]
+            return kept
         groups = self.rules.of(shape.queue).groups
         plan = prepare(self.snapshot, self.usable, shape, groups=groups, counting=self.counting)
         self._plans[shape.key] = shape, plan

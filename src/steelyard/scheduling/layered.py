@@ -7,7 +7,7 @@ the base, it becomes a base of its own. What is derived from the entries is kept
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -67,6 +67,11 @@ class Layered(Mapping[K, V], Generic[K, V]):
                 raise KeyError(key)
             return found
         return self._base[key]
+
+    def get(self, key: K, default: Any = None) -> Any:
+        """As of a dict; the one of `Mapping` is several times slower."""
+        found = self._over[key] if key in self._over else self._base.get(key)
+        return default if found is None else found
 
     def __contains__(self, key: object) -> bool:
         over = self._over

@@ -27,6 +27,8 @@ __all__ = ["MAX_LOOKS", "MAX_TRIES", "Pools", "Proposal", "evicted_and_requested
 MAX_TRIES = 64
 #: Node looks of all these searches in one cycle; the search that passes it is the last.
 MAX_LOOKS = 100_000
+#: Allocations that all these searches take off and put back in one cycle; the one that passes it is the last.
+MAX_MOVES = 20_000
 
 #: A hold, the evictions it needs, and the holds of others that it takes over.
 Proposal: TypeAlias = tuple[HoldView, list[Eviction], list[HoldView]]
@@ -41,9 +43,10 @@ def propose(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) 
     if pool is None or not _is_in_reach(context, plan, pool):
         return None
     context.preemptions_tried += 1
-    looks = context.board.looks
+    looks, moves = context.board.looks, len(context.board.touched)
     choice = choose(context, plan, reach, pool, _allowed(context, plan, item))
     context.preemption_looks += context.board.looks - looks
+    context.preemption_moves += len(context.board.touched) - moves
     if choice is None:
         if pool.is_cut:
             context.approximate.add(plan.shape.key)
@@ -88,6 +91,8 @@ def _is_due(context: Context, plan: ShapePlan) -> bool:
     """A shape that found no victims looks for them again after a while, so that others get their turn."""
     looked = context.snapshot.last_looked.get(plan.shape.key)
     if looked is not None and context.now - looked < EXPLAIN_EVERY:
+        return False
+    if context.preemption_moves >= MAX_MOVES:
         return False
     return context.preemptions_tried < MAX_TRIES and context.preemption_looks < MAX_LOOKS
 

@@ -27,8 +27,9 @@ from steelyard.scheduling.views import Charge, HoldView, PendingItem
 #: reservations, and a few more.
 MAX_TRIES = 16
 TRIES_BESIDE = 3
-#: Ends that are looked past in all these searches of one cycle.
-MAX_MOVES = 4_096
+#: Ends that are looked past in all these searches of one cycle, and those before where they begin.
+MAX_MOVES = 1_024
+MAX_PASSED = 8_192
 
 
 class Reservations:
@@ -49,6 +50,7 @@ class Reservations:
         self._last: str | None = None  # the shape whose attempt got one just now
         self._are_lifted = False
         self._moves = MAX_MOVES
+        self._passed = MAX_PASSED
         self._known: Timeline | None = None
 
     # --- what may go first -----------------------------------------------------------------------
@@ -141,10 +143,10 @@ class Reservations:
         return min((step for step in steps if step is not None), default=None)
 
     def _earliest(self, plan: ShapePlan) -> tuple[int, Plan] | None:
-        first = self._first_step(plan)
-        if first is None or self._moves <= 0:
+        first, timeline = self._first_step(plan), self._timeline
+        if first is None or self._moves <= 0 or timeline.counts[first] > self._passed:
             return None
-        timeline = self._timeline
+        self._passed -= timeline.counts[first]
         future = Future(self._board, self._ledger, self._placer, timeline, self.made, self._moves)
         found = future.earliest(plan, first)
         self._moves = future.moves
@@ -154,9 +156,13 @@ class Reservations:
     def _keep(self, made: Reservation) -> None:
         ledger = self._ledger
         world = Ledger(ledger.trees, ledger.worlds[-1])
+        net: dict[tuple[str, str, str], int] = {}
         for release in self._timeline.by(made.starts_at):
             if release.attempt_id not in ledger.ending:
-                world.add(release.charges, -1)
+                for item in release.charges:
+                    key = (item.tree, item.node, item.subject)
+                    net[key] = net.get(key, 0) + item.quantity
+        world.add((Charge(*key, quantity) for key, quantity in net.items()), -1)
         world.add(made.charges)
         for other, usage in zip(self.made, self._worlds, strict=True):
             if other.runs_at(made.starts_at):

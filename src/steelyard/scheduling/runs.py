@@ -7,19 +7,20 @@ and ends, and are made in full only when they are first asked for.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from steelyard.model.policy import QUEUE_TREE
+from steelyard.model.workloads import MemberPlan
 from steelyard.scheduling.layered import Layered
-from steelyard.scheduling.views import RunningView
+from steelyard.scheduling.views import Charge, RunningView
 
 #: Lowest priority first, then the most recently placed.
 Order: TypeAlias = tuple[int, int, int]
 Entry: TypeAlias = tuple[Order, RunningView]
-#: (tree, node) that is charged, or (FLAVOR, name of a flavor that it has).
+#: (tree, node) that is charged, (FLAVOR, name) of what it has, or (NODE, id) of a node that it is on.
 Where: TypeAlias = tuple[str, str]
-FLAVOR = "flavor"
+FLAVOR, NODE = "flavor", "node"
 _Lists: TypeAlias = dict[Where, list[Entry]]
 
 
@@ -38,7 +39,8 @@ class Runs(Layered[int, RunningView]):
         self._lists: _Lists | None = None
 
     def at(self, place: str, name: str) -> Sequence[Entry]:
-        """What is charged to a node of a tree itself, or has devices of a flavor, in the order of victims."""
+        """What is charged to a node of a tree itself, has devices of a flavor or on a node, in the order of
+        victims."""
         return self._known().get((place, name), ())
 
     def queues(self) -> list[str]:
@@ -80,11 +82,17 @@ def as_runs(running: Mapping[int, RunningView]) -> Runs:
     return running if isinstance(running, Runs) else Runs(running)
 
 
-def _places(run: RunningView) -> set[Where]:
-    found = {(charge.tree, charge.node) for charge in run.charges}
-    found.add((QUEUE_TREE, run.queue))
-    found.update((FLAVOR, held.flavor) for member in run.members for held in member.allocations)
+def places_of(charges: Iterable[Charge], members: Iterable[MemberPlan]) -> set[Where]:
+    """Where somebody who is charged this and has these members is found."""
+    found = {(charge.tree, charge.node) for charge in charges}
+    for member in members:
+        found.add((NODE, str(member.node_id)))
+        found.update((FLAVOR, held.flavor) for held in member.allocations)
     return found
+
+
+def _places(run: RunningView) -> set[Where]:
+    return {*places_of(run.charges, run.members), (QUEUE_TREE, run.queue)}
 
 
 def _order(entry: Entry) -> Order:
