@@ -2,7 +2,7 @@
 
 At every arrival and every end all unfinished jobs are ranked and the cluster is filled afresh by whoever
 fits; each such event costs every running job its start-up time, and an iteration that was begun counts.
-Iterations take 1.5 % longer than in the trace. Times are whole microseconds. (The setting of Muri, SIGCOMM '22.)
+Iterations take 1.5 % longer than in the trace. Times are whole microseconds. (As in Muri, SIGCOMM '22.)
 """
 
 from __future__ import annotations

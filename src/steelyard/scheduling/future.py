@@ -13,7 +13,8 @@ from steelyard.scheduling.views import Charge
 
 
 class Future:
-    """Moves along a timeline. `moves` bounds how many ends are given or taken back while it searches."""
+    """Moves along a timeline. `moves` bounds how many ends are given or taken back while it searches, beyond
+    those before the first step that it looks at."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Future:
         """The first step from `first` on after which the gang fits, and where; a later one where the bound
         was met; None where it fits after none that was reached. Nothing stays taken."""
         low, at, width, last = first - 1, first, 1, len(self.timeline.counts) - 1
+        self.moves += self.timeline.counts[first]
         found = None
         while found is None:
             found = self._attempt(plan, at)

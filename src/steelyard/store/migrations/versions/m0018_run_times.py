@@ -1,4 +1,4 @@
-"""How long work of a template or a kind took before, by which ends of work without a time limit are bounded."""
+"""How long work of a template or a kind took before: a bound for work without a time limit."""
 
 import sqlalchemy as sa
 from alembic import op
