@@ -38,6 +38,8 @@ def _draw(session: Session, found: Mapping[str, Any]) -> None:
     if found.get("verdict"):
         session.line(session.verdict(found["verdict"]))
         page.draw_verdict(session, found["verdict"])
+    if found.get("scaled") is not None:
+        session.say("cli.explain.scaled", **found["scaled"])
     _remedies(session, found)
     _reasons(session, found["reasons"])
     if found.get("position") is not None:

@@ -158,6 +158,7 @@ class ExplanationView(TypedDict):
 
     decision: str
     reasons: list[ReasonView]
+    scaled: Json | None  # members, asked: it runs with fewer
     reservation: Json | None  # starts_at, ends_at: its place on the timeline
     remedies: list[RemedyView]
     position: int | None

@@ -23,6 +23,7 @@ from steelyard.services.past_reasons import past_reasons
 from steelyard.services.policy import routes
 from steelyard.services.reasons import own_reasons, reason_view, scoped_reason, starving_reasons
 from steelyard.services.remedies import elsewhere, remedy_view
+from steelyard.services.scaled import is_elastic, scaled_down
 from steelyard.services.shapes import read_shape
 from steelyard.store import workloads as repository
 from steelyard.store.database import View
@@ -46,10 +47,15 @@ def explanation(connection: View, scope: Scope, snapshots: FullSnapshots, row: R
     phase = row["phase"]
     if phase in _WAITING:
         return _waiting(connection, scope, snapshots, row, now)
-    reasons = tuple(scoped_reason(reason, scope) for reason in own_reasons(row, now))
+    found = own_reasons(row, now)
+    scaled: Json | None = None
+    if is_elastic(connection, row):
+        snapshot, policy = snapshots.full(connection, now)
+        scaled, found = scaled_down(connection, snapshot, policy, row, now)
+    reasons = tuple(scoped_reason(reason, scope) for reason in found)
     decision = "waits" if phase == Phase.HELD else "finished" if phase == Phase.FINISHED else "running"
     answer = _answer(decision, reasons, None, [], None, False, None)
-    return {**answer, "verdict": _verdict(row), **_past(connection, scope, row, now)}
+    return {**answer, "scaled": scaled, "verdict": _verdict(row), **_past(connection, scope, row, now)}
 
 
 def _past(connection: View, scope: Scope, row: Record, now: int) -> Json:
@@ -144,6 +150,7 @@ def _answer(
         "approximate": approximate,
         "policy_version": policy_version,
         "verdict": None,
+        "scaled": None,
         "reservation": None,
         "remedies": [],
     }
