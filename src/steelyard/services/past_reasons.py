@@ -7,7 +7,7 @@ from typing import Any
 from steelyard.model.organisation import Scope
 from steelyard.model.reasons import Reason
 from steelyard.services.reasons import read_reasons, scoped_reason
-from steelyard.store import workloads as repository
+from steelyard.store import waiting
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
 
@@ -25,7 +25,7 @@ def past_reasons(connection: View, scope: Scope, row: Record, now: int) -> list[
     still), how many times it was looked at (`looks`), how often quantities or holders changed (`changes`).
     """
     since = row["attempt_submitted"]
-    stored = repository.newest_reasons(connection, row["shape_id"], since, MOST_READ)
+    stored = waiting.newest_reasons(connection, row["shape_id"], since, MOST_READ)
     folded: list[Json] = []
     known: tuple[Any, ...] | None = None
     for found in stored:  # the newest first

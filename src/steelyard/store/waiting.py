@@ -1,4 +1,4 @@
-"""The order in which those that wait in a queue are looked at: what stands before a workload."""
+"""What waits: how many stand before a workload in its queue, and what its shape waited for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, select, tuple_
 
-from steelyard.model.organisation import Scope
 from steelyard.store import tables as t
 from steelyard.store.scoped import Record, page_size, record
 from steelyard.store.workloads import QUEUED_ROWS
@@ -25,10 +24,13 @@ _EARLIER = (t.workload.c.priority == bindparam("priority")) & (
 )
 #: Two ranges of the index of those that wait; one condition with "or" would have to look at all of them.
 _COUNT_AHEAD = select(_queued(_HIGHER).scalar_subquery() + _queued(_EARLIER).scalar_subquery())
-_LIST_AHEAD = (
-    select(t.workload.c.id, t.workload.c.name, t.workload.c.project, t.workload.c.priority)
-    .where(t.workload.c.queue == bindparam("queue"), QUEUED_ROWS, _HIGHER | _EARLIER)
-    .order_by(t.workload.c.priority.desc(), t.workload.c.submitted_at, t.workload.c.id)
+_NEWEST_REASONS = (
+    select(t.shape_reason)
+    .where(
+        t.shape_reason.c.shape_id == bindparam("id"),
+        t.shape_reason.c.t1.is_(None) | (t.shape_reason.c.t1 > bindparam("start")),
+    )
+    .order_by(t.shape_reason.c.t0.desc())
     .limit(bindparam("most"))
 )
 
@@ -41,11 +43,7 @@ def count_ahead(
     return int(connection.execute(_COUNT_AHEAD, place).scalar_one())
 
 
-def list_ahead(connection: Connection, scope: Scope, row: Record, limit: int = 10) -> list[Record]:
-    """The first of those waiting before a workload. Of projects outside the scope only the priority."""
-    place = {"queue": row["queue"], "priority": row["priority"], "submitted": row["submitted_at"]}
-    asked = connection.execute(_LIST_AHEAD, {**place, "id": row["id"], "most": page_size(limit)})
-    return [
-        entry if scope.allows(entry["project"]) else {**entry, "id": None, "name": None, "project": None}
-        for entry in map(record, asked)
-    ]
+def newest_reasons(connection: Connection, shape_id: int, since: int, limit: int) -> list[Record]:
+    """The reasons of a shape that stood at any time from an instant on, the newest first."""
+    found = connection.execute(_NEWEST_REASONS, {"id": shape_id, "start": since, "most": page_size(limit)})
+    return [record(row) for row in found]

@@ -338,16 +338,6 @@ _BETWEEN = (
     .order_by(t.shape_reason.c.t0)
 )
 
-_NEWEST_REASONS = (
-    select(t.shape_reason)
-    .where(
-        t.shape_reason.c.shape_id == bindparam("id"),
-        t.shape_reason.c.t1.is_(None) | (t.shape_reason.c.t1 > bindparam("start")),
-    )
-    .order_by(t.shape_reason.c.t0.desc())
-    .limit(bindparam("most"))
-)
-
 
 def shape_bodies(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     """shape id → body (JSON)."""
@@ -367,12 +357,6 @@ def sliced_until(connection: Connection, attempt_id: int) -> int | None:
 def reasons_between(connection: Connection, shape_id: int, t0: int, t1: int) -> list[Record]:
     """The reasons of a shape that stood at any time within `[t0, t1)`, in order of time."""
     found = connection.execute(_BETWEEN, {"id": shape_id, "start": t0, "end": t1})
-    return [record(row) for row in found]
-
-
-def newest_reasons(connection: Connection, shape_id: int, since: int, limit: int) -> list[Record]:
-    """The reasons of a shape that stood at any time from an instant on, the newest first."""
-    found = connection.execute(_NEWEST_REASONS, {"id": shape_id, "start": since, "most": page_size(limit)})
     return [record(row) for row in found]
 
 

@@ -16,7 +16,6 @@ from steelyard.store.store import Store
 from steelyard.store.workloads import WorkloadFilter
 
 ALL, SOME = Scope.system(), Scope(frozenset({"a", "b"}))
-PLACE = {"queue": "main", "priority": 1, "submitted_at": 1, "id": 1}
 Read = Callable[[Connection], object]
 READS: list[tuple[str, Read]] = [
     ("allocation_open", lambda view: inventory.open_allocations(view, ALL)),
@@ -28,7 +27,7 @@ READS: list[tuple[str, Read]] = [
     ("workload_live", lambda view: workloads.count_live(view, ALL)),
     ("workload_waiting", lambda view: workloads.count_live(view, ALL)),
     ("workload_waiting", lambda view: waiting.count_ahead(view, "main", 1, 1, 1)),
-    ("workload_waiting", lambda view: waiting.list_ahead(view, ALL, PLACE)),
+    ("sqlite_autoindex_shape_reason", lambda view: waiting.newest_reasons(view, 1, 1, 200)),
     ("workload_live", live.members_of_live),
     ("workload_live", lambda view: overview.live_by_phase(view, ALL)),
     ("workload_live", lambda view: overview.queued_by_shape(view, SOME)),
