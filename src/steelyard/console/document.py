@@ -46,7 +46,7 @@ def document_of(view: Mapping[str, Any]) -> str:
     body |= {new: spec[old] for old, new in _PLAIN.items() if spec.get(old) not in (None, [], {}, False)}
     if spec.get("preemptible", True) is (spec["kind"] == "inference"):
         body["preemptible"] = spec["preemptible"]
-    for old, new in (("time_limit", "timeLimit"), ("grace", "grace")):
+    for old, new in (("time_limit", "timeLimit"), ("grace", "grace"), ("checkpoint", "checkpoint")):
         if spec.get(old) is not None:
             body[new] = duration(spec[old])
     if spec.get("work_limit") is not None:

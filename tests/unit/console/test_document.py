@@ -24,6 +24,8 @@ SPECS: list[dict[str, Any]] = [
         "priorityClass": "high",
         "timeLimit": "1h30m",
         "grace": "2500ms",
+        "checkpoint": "30s",
+        "topology": {"required": "zone", "preferred": "rack"},
         "restart": "never",
         "maxAttempts": 7,
         "hold": True,
@@ -34,6 +36,7 @@ SPECS: list[dict[str, Any]] = [
             {
                 "name": "worker",
                 "count": 4,
+                "min": 2,
                 "command": ["sh", "-c", "echo 'a: b' # \u4f60\u597d\n"],
                 "env": {"A": "1", "B": "yes", "C": "null"},
                 "image": "registry/image:1",
