@@ -34,7 +34,7 @@ from steelyard.services.kinds import Kind, amount_unit
 from steelyard.services.live import LiveState
 from steelyard.services.live_load import load_devices_into
 from steelyard.services.places import place_named
-from steelyard.services.policy import policy_of, trees_of
+from steelyard.services.policy import Routes, policy_of, routes_of, trees_of
 from steelyard.services.reading import read_amount, shown
 from steelyard.services.references import check
 from steelyard.services.scheduling_rules import POLICY_KINDS
@@ -60,6 +60,7 @@ class Imagined:
     snapshot: Snapshot
     policy: Policy
     trees: dict[str, QuotaTree] = field(init=False)
+    routing: Routes | None = None  # None: as it is
     changes: list[WhatIf] = field(default_factory=list)
     _ids: int = IMAGINED
 
@@ -82,6 +83,7 @@ class Imagined:
         check(world, account_names(self.view))
         self.trees = trees_of(world.values())
         self.policy = policy_of(world.values(), self.policy.version)
+        self.routing = routes_of(world.values(), self.policy)
         self.changes += [FollowTrees(dict(self.trees), self._shapes()), FollowPolicy(self.policy)]
 
     def _check_subject(self, subject: str) -> None:

@@ -7,7 +7,7 @@ to their own projects; what becomes of others' work is told without a name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from steelyard.identity.authorise import authorise, scope
@@ -15,6 +15,7 @@ from steelyard.model.errors import InvalidError, RefusedError
 from steelyard.model.ids import render
 from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.reasons import Reason
+from steelyard.model.workloads import WorkloadSpec
 from steelyard.scheduling import (
     AddPending,
     PendingItem,
@@ -25,6 +26,7 @@ from steelyard.scheduling import (
 )
 from steelyard.scheduling.what_if import Changed, Course, Fate, Outcome, changed_by, what_if
 from steelyard.services.admission import MAX_DOCUMENT, NOUN, asked_of, in_sight
+from steelyard.services.ground import Ground
 from steelyard.services.imagined import IMAGINED, Imagined, of_one_key
 from steelyard.services.reasons import reason_view, scoped_reason
 from steelyard.services.submission import Admitted, request_digest
@@ -42,7 +44,8 @@ CHANGES = ("submit", "limit", "documents", "add_devices", "cordon", "uncordon", 
 class _Submit:
     """One document that is imagined as submitted, `items` of it."""
 
-    document: object
+    spec: WorkloadSpec
+    digest: str
     copies: int
     asked: Admitted | None = None
     refused: tuple[Reason, ...] = ()
@@ -58,12 +61,16 @@ def ask(desk: Desk, principal: Principal, changes: object) -> Json:
     if any(key != "submit" for key, _ in pairs):
         authorise(principal, Verb.VIEW, "cycle")
     now = desk.store.now()
-    submits = [_read_submit(desk, principal, value, now) for key, value in pairs if key == "submit"]
+    submits = [_read_submit(desk, value) for key, value in pairs if key == "submit"]
+    ground = desk.grounds.current(now)
     with desk.store.read() as view:
         snapshot, policy = desk.snapshots.full(view, now)
         imagined = Imagined(view, snapshot, policy)
         added = [name for key, value in pairs for name in _imagine(imagined, key, value)]
-        _submit_all(imagined, submits, now)
+        if imagined.routing is not None:
+            ground = replace(ground, routes=imagined.routing)
+        for submit in submits:
+            _submit(imagined, submit, ground, principal, now)
         outcome = what_if(snapshot, policy, now, imagined.changes)
         seen = scope(principal, Verb.VIEW, NOUN)
         shown = _Shown(view, seen, outcome)
@@ -112,7 +119,7 @@ def _text(value: object, path: str) -> str:
 
 
 # --- submits -----------------------------------------------------------------------------------------------
-def _read_submit(desk: Desk, principal: Principal, value: object, now: int) -> _Submit:
+def _read_submit(desk: Desk, value: object) -> _Submit:
     given = value if isinstance(value, dict) and "document" in value else {"document": value}
     copies = given.get("copies", 1)
     if not isinstance(copies, int) or isinstance(copies, bool) or not 1 <= copies <= MAX_COPIES:
@@ -122,34 +129,28 @@ def _read_submit(desk: Desk, principal: Principal, value: object, now: int) -> _
         digest = request_digest(document, MAX_DOCUMENT)
     except (TypeError, ValueError, RecursionError):
         raise InvalidError("document-unreadable") from None
-    ground = desk.grounds.current(now)
-    submit = _Submit(document, copies)
+    return _Submit(parse_workload(document, desk.grounds.template), digest, copies)
+
+
+def _submit(imagined: Imagined, submit: _Submit, ground: Ground, principal: Principal, now: int) -> None:
+    """Routed and judged as at a submit, on what is imagined so far; then it waits, or is refused."""
     try:
-        spec = parse_workload(document, desk.grounds.template)
-        submit.asked = asked_of(ground, principal, spec, now, digest)
+        asked = submit.asked = asked_of(ground, principal, submit.spec, now, submit.digest)
     except RefusedError as error:
         told = in_sight(error, principal)
         submit.refused = tuple(told.reasons) if isinstance(told, RefusedError) else ()
-    return submit
-
-
-def _submit_all(imagined: Imagined, submits: Iterable[_Submit], now: int) -> None:
-    """Each is judged as at a submit, on what is imagined so far, and then waits or is refused."""
-    for submit in submits:
-        asked = submit.asked
-        if asked is None or asked.spec.hold:
-            continue
-        changed, policy = changed_by(imagined.snapshot, imagined.policy, imagined.changes)
-        submit.refused = can_ever_fit(changed, policy, asked.shape) or over_refusing_limit(
-            changed, asked.shape
-        )
-        if submit.refused:
-            continue
-        for guaranteed, standby in _members(asked) * submit.copies:
-            number = imagined.next_id()
-            item = PendingItem(number, number, now, guaranteed=guaranteed, standby=standby)
-            submit.items.append(item)
-            imagined.changes.append(AddPending(asked.shape, item))
+        return
+    if asked.spec.hold:
+        return
+    changed, policy = changed_by(imagined.snapshot, imagined.policy, imagined.changes)
+    submit.refused = can_ever_fit(changed, policy, asked.shape) or over_refusing_limit(changed, asked.shape)
+    if submit.refused:
+        return
+    for guaranteed, standby in _members(asked) * submit.copies:
+        number = imagined.next_id()
+        item = PendingItem(number, number, now, guaranteed=guaranteed, standby=standby)
+        submit.items.append(item)
+        imagined.changes.append(AddPending(asked.shape, item))
 
 
 def _members(asked: Admitted) -> list[tuple[bool, bool]]:
@@ -185,7 +186,7 @@ class _Shown:
     def submitted(self, submit: _Submit) -> list[Json]:
         """What becomes of each copy."""
         asked = submit.asked
-        name = None if asked is None else asked.spec.name
+        name = submit.spec.name
         if submit.refused or asked is None:
             return [self._submit(name, "refuse", submit.refused, None, 0)]
         if asked.spec.hold:

@@ -78,6 +78,15 @@ def test_documents_are_laid_over_those_in_force(desk: Desk) -> None:
     assert submitted(ask(desk, ROOT, [{"submit": workload()}])) == ["start"]
 
 
+def test_work_is_routed_by_documents_that_are_imagined(desk: Desk) -> None:
+    small = doc("Queue", "small", limits=[{"class": "gpu", "nominal": 1, "borrowingLimit": 0}])
+    routes = [{"project": "vision", "queue": "small", "priorityClass": "normal"}]
+    rules = {"documents": [small, doc("Routing", "default", routes=routes)]}
+    two = {"submit": {"document": workload(), "copies": 2}}
+    assert submitted(ask(desk, ROOT, [two])) == ["start", "start"]
+    assert submitted(ask(desk, ROOT, [two, rules])) == ["start", "wait"]
+
+
 def test_new_devices_stand_on_new_nodes_like_the_largest(desk: Desk) -> None:
     limit = {"limit": {"node": "project/vision", "subject": "gpu", "value": 16}}
     wide = {"submit": workload(count=3, requests={"cpu": 1, "memory": 256, "gpu": 4})}
