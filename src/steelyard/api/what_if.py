@@ -16,8 +16,8 @@ from steelyard.services import what_if
 
 router = APIRouter(prefix="/v1", tags=["what-if"])
 _ABOUT = (
-    "Changes in their order, submits last, each a mapping of one key: submit (a Workload, or {document, copies}), "
-    "limit ({node, subject, value}), documents (declared documents laid over those in force), "
+    "Changes in their order, submits last, each a mapping of one key: submit (a Workload document, or "
+    "{document, copies}), limit ({node, subject, value}), documents (laid over those in force), "
     "add_devices ({flavor, count}), cordon, uncordon (a node), end (a workload's id)"
 )
 
