@@ -15,7 +15,7 @@ from steelyard.scheduling.turn import Turn
 from steelyard.scheduling.views import RunningView
 
 #: Who may be waited for: those that end first.
-MAX_CANDIDATES = 256
+MAX_CANDIDATES = 128
 #: Of those whose end alone makes room, how many are decided on, because others may go first.
 MAX_SINGLES = 16
 _NEVER = 2**62
@@ -47,15 +47,16 @@ def holders_to_wait_for(trial: Tries) -> Iterable[Remedy]:
     if context.is_barred(shape):
         return
     plan = context.plan(shape)
+    # behind a head that is not passed, that one may be helped by anything; and where others are placed before
+    # it, they may then go elsewhere
+    anything = turn is None or turn.moved
     ordered = sorted(
-        (run for run in trial.world.snapshot.running.values() if turn is None or _concerns(plan, run)),
+        (run for run in trial.world.snapshot.running.values() if anything or _concerns(plan, run)),
         key=lambda run: _ends(run, trial.now),
     )
     cut = len(ordered) > MAX_CANDIDATES
     candidates = ordered[:MAX_CANDIDATES]
-    alone = candidates  # behind a head that is not passed: that one may be helped by any of them
-    if turn is not None:
-        alone = [run for run in candidates if _makes_room(context, plan, [run])]
+    alone = candidates if anything else [run for run in candidates if _makes_room(context, plan, [run])]
     for run in alone[:MAX_SINGLES]:
         remedy = _remedy(plan, [run], cut)
         if trial.starts_with(remedy):
