@@ -92,7 +92,7 @@ class Scheduler:
         before = attempt.phase
         attempt.members = [self._member(unit, attempt, plan, placement, now) for plan in placement.members]
         allocations = [a for member in attempt.members for a in member.allocations]
-        attempt.charges = context.state.counting().charges_of(attempt.shape, allocations)
+        attempt.charges = placement.charges
         context.state.note_start(attempt)
         attempt.policy_version = context.state.policy.version
         attempt.simulated = any(context.state.devices[a.device_id].simulated for a in allocations)

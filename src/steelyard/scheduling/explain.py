@@ -29,6 +29,7 @@ from steelyard.scheduling.ever import Bounds, never_reasons, surely_used
 from steelyard.scheduling.holders import Holders
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import (
+    Plan,
     ShapePlan,
     allocations_of,
     flavor_amounts,
@@ -38,7 +39,7 @@ from steelyard.scheduling.placement import (
 from steelyard.scheduling.quota import QuotaTree, Shortfall, shortfalls, shown
 from steelyard.scheduling.rules import rules_of
 from steelyard.scheduling.snapshot import Snapshot
-from steelyard.scheduling.subjects import FLAVOR, Counting
+from steelyard.scheduling.subjects import FLAVOR, Counting, held_by
 from steelyard.scheduling.views import HoldView, PendingItem
 
 MAX_REASONS = 16
@@ -120,9 +121,18 @@ class Explainer:
             used = surely_used(self.capacity.bounds, plan, flavor)
         else:
             context.board.change_members(found.members, 1)
-            reasons = []
             used = flavor_amounts(found.members)
+            reasons = [] if plan.is_as_asked(used) else self._granted_quota(plan, found)
         return reasons + _flavor_quota(context.snapshot, self.holders, plan, used)
+
+    def _granted_quota(self, plan: ShapePlan, found: Plan) -> list[Reason]:
+        """What limits on measures have against what would be granted beyond what is asked for."""
+        held = held_by(item for _, item in allocations_of(found.members))
+        return [
+            reason
+            for one in plan.counting.measured_at(plan.nodes, held.flavors, held.parts)
+            for reason in quota_reasons(self.context.snapshot, self.holders, *one)
+        ]
 
     def _reserved_for(self, plan: ShapePlan) -> Reason | None:
         """It fits now, and would delay somebody who has a place on the timeline."""

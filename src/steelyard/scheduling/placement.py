@@ -184,8 +184,7 @@ def counted(
     ]
     if not counting.is_plain:
         parts = parts_of((cls, n, role.count) for role in roles for cls, n in role.need.amounts)
-        beside = counting.beside
-        asks += [Ask(tree, node, *found) for tree, node in nodes for found in beside(tree, {}, parts)]
+        asks += [Ask(*one) for one in counting.measured_at(nodes, {}, parts)]
     return ShapePlan(shape, roles, nodes, amounts, tuple(asks), counting)
 
 
@@ -238,14 +237,21 @@ class Placer:
         if members is None:
             return None
         used = flavor_amounts(members)
-        if check_quota and not self.flavor_fits(plan, used):
+        granted = None if plan.is_as_asked(used) else held_by(item for _, item in allocations_of(members))
+        if check_quota and not (self.flavor_fits(plan, used) and self._measures_fit(plan, granted)):
             self.board.change_members(members, 1)
             return None
         self._cursors.update(moved or {})
-        if plan.is_as_asked(used):
+        if granted is None:
             return Plan(members, charges_of(plan, used))
-        granted = held_by(allocation for member in members for allocation in member.allocations)
         return Plan(members, plan.counting.charges(plan.nodes, granted))
+
+    def _measures_fit(self, plan: ShapePlan, granted: Held | None) -> bool:
+        """False when what was granted beyond what was asked for is above a limit on a measure."""
+        if granted is None or plan.counting.is_plain:
+            return True
+        beside = plan.counting.measured_at(plan.nodes, granted.flavors, granted.parts)
+        return self.ledger.fits(Ask(*one) for one in beside)
 
     def flavor_fits(self, plan: ShapePlan, used: Mapping[str, int]) -> bool:
         """True when the limits on the flavors themselves allow it."""
@@ -369,11 +375,7 @@ def flavor_asks(trees: Mapping[str, QuotaTree], plan: ShapePlan, used: Mapping[s
         if f"{FLAVOR}{name}" in trees[tree].subjects
     ]
     if not plan.counting.is_plain:
-        asks += [
-            Ask(tree, node, *found)
-            for tree, node in plan.nodes
-            for found in plan.counting.by_flavor(tree, used)
-        ]
+        asks += [Ask(*one) for one in plan.counting.measured_at(plan.nodes, used)]
     return asks
 
 
@@ -382,7 +384,8 @@ def charges_of(plan: ShapePlan, used: Mapping[str, int]) -> tuple[Charge, ...]:
     key = tuple(sorted(used.items()))
     known = plan.charges.get(key)
     if known is None:
-        parts = parts_of((cls, n, role.count) for role in plan.roles for cls, n in role.need.amounts)
+        asked = ((cls, n, role.count) for role in plan.roles for cls, n in role.need.amounts)
+        parts = {} if plan.counting.is_plain else parts_of(asked)
         known = plan.charges[key] = plan.counting.charges(plan.nodes, Held(plan.amounts, used, parts))
     return known
 

@@ -127,11 +127,8 @@ class Counting:
             name: tuple(sorted((one, *found) for one in tree.subjects if (found := measured(one))))
             for name, tree in trees.items()
         }
-
-    @property
-    def is_plain(self) -> bool:
-        """True when no limit is on a measure."""
-        return not any(self.measures.values())
+        #: No limit is on a measure.
+        self.is_plain = not any(self.measures.values())
 
     def by_class(self, flavors: Mapping[str, int]) -> dict[DeviceClass, int]:
         """Quantities by flavor, summed by class; a flavor that is not known is left out."""
@@ -167,6 +164,21 @@ class Counting:
                 found.append((subject, quantity))
         return found
 
+    def measured_at(
+        self,
+        nodes: Nodes,
+        flavors: Mapping[str, int],
+        parts: Mapping[tuple[DeviceClass, Measure], int] | None = None,
+    ) -> list[tuple[str, str, str, int]]:
+        """(tree, node, subject, quantity) at each node; without `parts` of what depends on flavors alone."""
+        return [
+            (tree, node, subject, quantity)
+            for tree, node in nodes
+            for subject, quantity in (
+                self.by_flavor(tree, flavors) if parts is None else self.beside(tree, flavors, parts)
+            )
+        ]
+
     def by_flavor(self, tree: str, flavors: Mapping[str, int]) -> list[tuple[str, int]]:
         """As `beside`, of the measures that depend on which flavor is held."""
         return [
@@ -190,8 +202,10 @@ class Counting:
         usual += [(f"{FLAVOR}{name}", quantity) for name, quantity in sorted(held.flavors.items())]
         found: list[Charge] = []
         for tree, node in nodes:
-            amounts = [*usual, *self.beside(tree, held.flavors, held.parts)]
-            found += (Charge(tree, node, subject, quantity) for subject, quantity in amounts)
+            found += [Charge(tree, node, subject, quantity) for subject, quantity in usual]
+            if not self.is_plain:
+                beside = self.beside(tree, held.flavors, held.parts)
+                found += [Charge(tree, node, subject, quantity) for subject, quantity in beside]
         return tuple(found)
 
     def charges_of(self, shape: Shape, allocations: Iterable[Allocated]) -> tuple[Charge, ...]:

@@ -219,7 +219,10 @@ class LiveState:
                 self._running[attempt.attempt_id] = attempt.running_view()
                 self._ran.add(attempt.attempt_id)
         for key, hold in self.holds.items():
-            self.holds[key] = replace(hold, charges=counting.charges_at(hold.shape, hold.members))
+            charges = counting.charges_at(hold.shape, hold.members)
+            self.holds[key] = replace(hold, charges=charges)
+            if key in self.attempts:
+                self.attempts[key].charges = charges
 
     def _all_charges(self) -> list[Charge]:
         charged = [c for attempt in self.in_phase(*HOLDING_PHASES) for c in attempt.charges]

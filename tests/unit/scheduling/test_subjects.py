@@ -266,3 +266,16 @@ def test_without_a_table_every_model_counts_as_one() -> None:
     base = world(limited("gpu/normalised", 3 * 10**6), shape("s", request(gpu=1000)))
     assert len(placed(decide(base, Policy(1), NOW))) == 3
     assert codes(decide(base, Policy(1), NOW), "s") == ["waiting-for-quota"] * 2
+
+
+def test_a_part_that_is_granted_larger_for_its_memory_counts_as_it_is_granted() -> None:
+    """Half of a device's memory is half of the device, whatever part was asked for."""
+    asked = replace(request(gpu=100), device_memory=40 * 1024)
+    machine = replace(node(1, gpus=1), memories={100: 80 * 1024})
+    for hard, starts in ((400, 0), (500, 1)):
+        base = world(limited("gpu/fraction", hard), shape("s", asked), nodes=[machine])
+        flavors = {**base.flavors, "a100": replace(base.flavors["a100"], memory=80 * 1024)}
+        decisions = decide(replace(base, flavors=flavors), TABLE, NOW)
+        assert len(placed(decisions)) == starts
+        told = {(reason.resource, reason.requested) for reason in decisions.reasons["s"].reasons}
+        assert ("gpu/fraction", 500) in told
