@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.model.policy import QUEUE_TREE, Policy, QueueRules, TreeNode
@@ -61,6 +61,7 @@ def test_nobody_deserves_more_than_it_may_borrow() -> None:
 few = st.integers(0, 9).map(lambda units: units * 1000)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_no_more_is_given_than_there_is_and_nothing_is_left_while_it_is_wanted(data: st.DataObject) -> None:
     limits = {}

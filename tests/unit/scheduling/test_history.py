@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.model.policy import QUEUE_TREE, Fairness
@@ -19,12 +19,14 @@ def test_after_one_half_life_half_is_left() -> None:
     assert decayed({WHO: 8000 * UNIT}, {}, HOUR, HOUR) == {WHO: 4000 * UNIT}
 
 
+@settings(deadline=None)
 @given(st.integers(1, 500), st.integers(1, 500))
 def test_decay_in_two_steps_is_decay_in_one(first: int, second: int) -> None:
     two = retained(first * MINUTE, HOUR) * retained(second * MINUTE, HOUR) // ONE
     assert abs(two - retained((first + second) * MINUTE, HOUR)) <= 1 << 12
 
 
+@settings(deadline=None)
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
 def test_what_is_left_is_as_a_float_has_it(elapsed: int, half_life: int) -> None:
     assert abs(retained(elapsed, half_life) / ONE - 0.5 ** (elapsed / half_life)) < 1e-9
@@ -37,6 +39,7 @@ def test_steady_use_is_what_was_used_lately() -> None:
     assert abs(own[WHO] - 3000 * UNIT) <= 3000 * UNIT // 10**6
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 8000), min_size=1, max_size=40))
 def test_it_never_exceeds_the_most_that_was_ever_used(amounts: list[int]) -> None:
     own: dict = {}

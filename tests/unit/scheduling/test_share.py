@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.model.policy import QUEUE_TREE, Fairness, Policy, QueueRules, TreeNode
@@ -79,6 +79,7 @@ def test_where_the_past_counts_the_share_is_that_of_the_next_sum() -> None:
 few = st.integers(0, 9).map(lambda units: units * 1000)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_the_share_is_what_the_formula_says(data: st.DataObject) -> None:
     subjects = ("gpu", "cpu", "flavor/a100", "flavor/h100")
@@ -107,6 +108,7 @@ def test_the_share_is_what_the_formula_says(data: st.DataObject) -> None:
         assert made.share(usage, node) == ((0, expected * 1000 // weight) if expected else NONE)
 
 
+@settings(deadline=None)
 @given(few, few, few)
 def test_a_share_never_falls_when_more_is_asked_for(used: int, asked: int, more: int) -> None:
     made, usage = shares(two()), {("q", "gpu"): used, ("q", "cpu"): used}
