@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from steelyard.model.policy import QUEUE_TREE
 from steelyard.model.workloads import MemberPlan
-from steelyard.scheduling.layered import Layered
+from steelyard.scheduling.layered import LEAST_CHANGES, Layered
 from steelyard.scheduling.views import Charge, RunningView
 
 #: Lowest priority first, then the most recently placed.
@@ -21,7 +21,12 @@ Entry: TypeAlias = tuple[Order, RunningView]
 #: (tree, node) that is charged, (FLAVOR, name) of what it has, or (NODE, id) of a node that it is on.
 Where: TypeAlias = tuple[str, str]
 FLAVOR, NODE = "flavor", "node"
+#: What stops; what has a bound, in the order in which it ends; what has none.
+STOPS: Where = ("stops", "")
+ENDS: Where = ("ends", "")
+STAYS: Where = ("stays", "")
 _Lists: TypeAlias = dict[Where, list[Entry]]
+_Change: TypeAlias = tuple[RunningView | None, RunningView | None]
 
 
 def victim_order(attempt: RunningView) -> Order:
@@ -32,11 +37,13 @@ def victim_order(attempt: RunningView) -> Order:
 class Runs(Layered[int, RunningView]):
     """Immutable, as the mappings of a snapshot are."""
 
-    __slots__ = ("_lists",)
+    __slots__ = ("_lists", "_since")
 
     def __init__(self, entries: Mapping[int, RunningView]) -> None:
         super().__init__(entries)
         self._lists: _Lists | None = None
+        #: An earlier version's lists, and what changed since: (before, after), None where it was not there.
+        self._since: tuple[_Lists, list[_Change]] | None = None
 
     def at(self, place: str, name: str) -> Sequence[Entry]:
         """What is charged to a node of a tree itself, has devices of a flavor or on a node, in the order of
@@ -48,33 +55,30 @@ class Runs(Layered[int, RunningView]):
         return sorted(name for place, name in self._known() if place == QUEUE_TREE)
 
     def _known(self) -> _Lists:
-        if self._lists is None:
-            lists: _Lists = {}
-            for run in self.values():
-                entry = (victim_order(run), run)
-                for where in _places(run):
-                    lists.setdefault(where, []).append(entry)
-            for entries in lists.values():
-                entries.sort(key=_order)
-            self._lists = lists
-        return self._lists
+        known, since = self._lists, self._since
+        if known is None:  # two threads may both come here: they make the same
+            known = self._lists = self._made() if since is None else _followed(*since)
+            self._since = None
+        return known
 
-    def _derive(
-        self, made: Runs, changed: Mapping[int, RunningView], gone: Collection[int]
-    ) -> None:
-        made._lists = None
-        if self._lists is None:
+    def _made(self) -> _Lists:
+        lists: _Lists = {}
+        for run in self.values():
+            for where, order in _places(run).items():
+                lists.setdefault(where, []).append((order, run))
+        for entries in lists.values():
+            entries.sort(key=_order)
+        return lists
+
+    def _derive(self, made: Runs, changed: Mapping[int, RunningView], gone: Collection[int]) -> None:
+        """Lists that nobody asks for cost nothing: what changed is noted until somebody does."""
+        made._lists = made._since = None
+        known = (self._lists, []) if self._lists is not None else self._since
+        if known is None:
             return
-        lists, own = dict(self._lists), set[Where]()
-        for key in {*gone, *changed}:
-            before = self.get(key)
-            if before is not None:
-                _take_out(lists, own, before)
-        for run in changed.values():
-            entry = (victim_order(run), run)
-            for where in _places(run):
-                insort(_own(lists, own, where), entry, key=_order)
-        made._lists = lists
+        changes = [*known[1], *((self.get(key), changed.get(key)) for key in {*gone, *changed})]
+        if 2 * len(changes) < LEAST_CHANGES + len(made):
+            made._since = known[0], changes
 
 
 def as_runs(running: Mapping[int, RunningView]) -> Runs:
@@ -91,12 +95,34 @@ def places_of(charges: Iterable[Charge], members: Iterable[MemberPlan]) -> set[W
     return found
 
 
-def _places(run: RunningView) -> set[Where]:
-    return {*places_of(run.charges, run.members), (QUEUE_TREE, run.queue)}
+def _places(run: RunningView) -> dict[Where, Order]:
+    """The lists that it is in, with its place in each."""
+    order = victim_order(run)
+    found = dict.fromkeys(places_of(run.charges, run.members), order)
+    found[QUEUE_TREE, run.queue] = order
+    if run.stopping:
+        found[STOPS] = order
+    elif run.ends_by is None:
+        found[STAYS] = order
+    else:
+        found[ENDS] = (run.ends_by, run.attempt_id, 0)
+    return found
 
 
 def _order(entry: Entry) -> Order:
     return entry[0]
+
+
+def _followed(lists: _Lists, changes: Iterable[_Change]) -> _Lists:
+    """The lists after the changes; those before stay as they are."""
+    made, own = dict(lists), set[Where]()
+    for before, after in changes:
+        if before is not None:
+            _take_out(made, own, before)
+        if after is not None:
+            for where, order in _places(after).items():
+                insort(_own(made, own, where), (order, after))
+    return made
 
 
 def _own(lists: _Lists, own: set[Where], where: Where) -> list[Entry]:
@@ -108,10 +134,9 @@ def _own(lists: _Lists, own: set[Where], where: Where) -> list[Entry]:
 
 
 def _take_out(lists: _Lists, own: set[Where], run: RunningView) -> None:
-    order = victim_order(run)
-    for where in _places(run):
+    for where, order in _places(run).items():
         entries = _own(lists, own, where)
-        at = bisect_left(entries, order, key=_order)
+        at = bisect_left(entries, (order,))
         if at < len(entries) and entries[at][0] == order:
             del entries[at]
         if not entries:

@@ -15,11 +15,14 @@ from itertools import accumulate
 
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.run_times import RunTimes, keys_of
+from steelyard.scheduling.runs import ENDS, STAYS, STOPS, as_runs
 from steelyard.scheduling.snapshot import Snapshot, limited
 from steelyard.scheduling.views import Charge, RunningView
 
 #: The part of like runs that ends within a learned bound.
 PERMILLE = 900
+#: Ends that are looked at: those that come first.
+MOST_ENDS = 8_192
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +58,12 @@ class Timeline:
     """What ends for certain, in the order in which it does. A step is an instant at which something ends."""
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
-        dated = ((latest_end(snapshot, run, now), run) for run in snapshot.running.values())
+        dated = ((latest_end(snapshot, run, now), run) for run in _soonest(snapshot))
         self.releases = [
             Release(at, run.attempt_id, run.members, run.charges, run) for at, run in dated if at is not None
         ]
         self.releases.sort(key=_order)
+        del self.releases[MOST_ENDS:]
         self._counts: list[int] | None = None
         self._sums: dict[str, list[int]] = {}
 
@@ -101,6 +105,17 @@ class Timeline:
             sums = self._sums[flavor] = [totals[count - 1] for count in self.counts]
         step = bisect_left(sums, amount)
         return step if step < len(sums) else None
+
+
+def _soonest(snapshot: Snapshot) -> Iterable[RunningView]:
+    """Those that may be among the first to end: the bounds that stand in the runs themselves are in order."""
+    if snapshot.timeline:
+        return snapshot.running.values()
+    runs = as_runs(snapshot.running)
+    lists = [runs.at(*STOPS), runs.at(*ENDS)[:MOST_ENDS]]
+    if snapshot.run_times.by_key:
+        lists.append(runs.at(*STAYS))
+    return [run for entries in lists for _, run in entries]
 
 
 def _given_back(release: Release, flavor: str) -> int:
