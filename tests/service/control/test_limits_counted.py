@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from steelyard.model.errors import RefusedError
 from steelyard.model.organisation import Binding, Principal, RoleName
-from steelyard.model.policy import ORG_TREE, USER_TREE
+from steelyard.model.policy import ORG_TREE, USER_TREE, NodeOrder
 from steelyard.model.units import SECOND
 from steelyard.services.checks import check_everything
+from steelyard.services.past import as_of
 from steelyard.services.queues import quota_page
 from steelyard.services.users import create_user
+from steelyard.store import tables as t
 from steelyard.store.database import sqlite_url
 from steelyard.store.declared import usage_counters
 from tests.service.control.test_replay import house, replay_all
@@ -30,6 +34,11 @@ spec: {user: "*", project: detect, limits: [{class: gpu, hard: 2}]}
 kind: Quota
 metadata: {name: admin-everywhere}
 spec: {user: admin, limits: [{class: gpu, hard: 3}]}
+"""
+SCHEDULING = """
+kind: SchedulingPolicy
+metadata: {name: default}
+spec: {order: ORDER, nodes: NODES, fairness: {halfLife: 1h}, defaults: {strategy: StrictFIFO}}
 """
 MEASURES = """
 kind: ConversionTable
@@ -176,3 +185,37 @@ def test_measures_are_counted_again_when_the_table_changes(tmp_path: Path) -> No
         assert lived.phase(late) == "running"
         sound(lived)
         replay_all(lived)
+
+
+@pytest.mark.requirement("J2", "J3", "J4")
+def test_a_users_limit_may_refuse_and_says_whose_it_is_and_by_how_much(tmp_path: Path) -> None:
+    with house(sqlite_url(tmp_path), tmp_path) as lived:
+        with_account(lived)
+        lived.apply(USERS.replace("hard: 2}", "hard: 2, onExceed: refuse}"))
+        runs = lived.submit("runs", expect={"run": "60s"}, count=2)
+        lived.run_until(lambda: lived.phase(runs) == "running")
+        with pytest.raises(RefusedError) as refused:
+            lived.submit("more")
+        (reason,) = refused.value.reasons
+        assert (reason.code, reason.scope, reason.owner) == ("over-limit", "user", "user/admin@detect")
+        assert (reason.limit, reason.used, reason.requested, reason.short_by) == (2000, 2000, 1000, 1000)
+        assert sum(holder.amount for holder in reason.holders) == 1000
+
+
+@pytest.mark.requirement("A1", "E8")
+def test_cycles_before_and_after_a_change_of_the_policy_replay_by_the_policy_of_their_time(
+    tmp_path: Path,
+) -> None:
+    with house(sqlite_url(tmp_path), tmp_path) as lived:
+        for order, nodes in (("Priority", "FirstFit"), ("FairShare", "BestFit"), ("Priority", "NodeValue")):
+            lived.apply(SCHEDULING.replace("ORDER", order).replace("NODES", nodes))
+            for number in range(5):
+                spec = {"gpu": "500m" if number % 2 else 2, "cpu": 1, "memory": "1Gi"}
+                lived.submit(f"{nodes.lower()}-{number}", requests=spec, expect={"run": "300ms"})
+                lived.tick(3, step=50_000)
+        lived.run_dry()
+        with lived.store.read() as view:
+            cycles = list(view.execute(select(t.cycle.c.id).order_by(t.cycle.c.id)).scalars())
+            policies = [as_of(view, number)[1] for number in (cycles[0], cycles[-1])]
+        assert [policy.nodes for policy in policies] == [NodeOrder.FIRST_FIT, NodeOrder.NODE_VALUE]
+        assert replay_all(lived)["placements"]
