@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from steelyard.model.organisation import Scope
 from steelyard.store import tables as t
-from steelyard.store.database import Connection
 from steelyard.store.scoped import Scoped
 from steelyard.store.workloads import LIVE_ROWS
 
@@ -17,4 +16,4 @@ _COUNTS = Scoped(select(*_BY, func.count()).where(LIVE_ROWS).group_by(*_BY), _w.
 
 def live_by_shape(connection: Connection, scope: Scope) -> dict[tuple[int, str], int]:
     """Live workloads by (shape, phase)."""
-    return {(row[0], row[1]): row[2] for row in _COUNTS.run(connection, scope)}
+    return {(shape, phase): number for shape, phase, number in _COUNTS.run(connection, scope)}
