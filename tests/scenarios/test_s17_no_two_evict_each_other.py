@@ -52,9 +52,8 @@ def test_the_set_that_is_left_after_the_fill_back_is_the_one_that_is_judged() ->
 def test_shares_come_nearer_and_stay() -> None:
     base = shared(2, 2, 2)
     waiting = group(shape("a", request(gpu=2000), queue="a"), item(50), item(51), item(52))
-    others = [group(shape(f"b{n}", request(gpu=2000), queue="b")) for n in (1, 2, 3)]
-    base = replace(base, pending=(waiting, *others))
-    pairs = frozen(base, FAIR)
+    others = tuple(shape(f"b{n}", request(gpu=2000), queue="b") for n in (1, 2, 3))
+    pairs = frozen(replace(base, pending=(waiting,)), FAIR, None, others)
     assert pairs == [(50, 3)]
 
 

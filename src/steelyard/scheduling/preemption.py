@@ -67,24 +67,34 @@ def _proposal(context: Context, reach: Reach, pool: Pool, choice: Choice) -> Pro
 
 
 def _awaited(context: Context, plan: ShapePlan, pool: Pool, choice: Choice) -> Sequence[RunningView]:
-    """Of those that stop anyway, whom the hold waits for: those on its nodes where that is enough beside all
-    other holds, else all, for the quota that they have is needed, too."""
+    """Of those that stop anyway, whom the hold waits for: those on its nodes, else all that it may count on,
+    where that is enough beside all other holds; else also those for whom the other holds wait."""
     nodes = {member.node_id for member in choice.found.members}
     near = [view for view in pool.stopping if any(member.node_id in nodes for member in view.members)]
-    if not near and not choice.losses:
-        return pool.stopping
+    for ending in (near, pool.stopping):
+        if (ending or choice.losses) and _is_enough(context, plan, ending, choice):
+            return ending
+    running = context.snapshot.running
+    others = {victim for hold in context.holds.values() for victim in hold.victims if victim in running}
+    return (*pool.stopping, *(running[victim] for victim in sorted(others)))
+
+
+def _is_enough(
+    context: Context, plan: ShapePlan, ending: Sequence[RunningView], choice: Choice
+) -> bool:
+    """Whether the limits let the hold start beside all other holds, once these and its victims are gone."""
     simulation = Simulation(context, plan)
-    simulation.off(near)
+    simulation.off(ending)
     simulation.take(loss for loss, _ in choice.losses)
     taken = {loss.view.attempt_id for loss, _ in choice.losses}
     others = [hold for key, hold in context.holds.items() if key not in taken]
     for hold in others:
         context.ledger.add(hold.charges)
-    is_enough = simulation.fits(choice.found.charges)
+    enough = simulation.fits(choice.found.charges)
     for hold in others:
         context.ledger.add(hold.charges, -1)
     simulation.restore()
-    return near if is_enough else pool.stopping
+    return enough
 
 
 def _is_due(context: Context, plan: ShapePlan) -> bool:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard.model.policy import QUEUE_TREE, UNBOUNDED, QueueOrder, Reclaim
-from steelyard.scheduling.board import flavor_free, matches
+from steelyard.scheduling.board import matches
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.decisions import BORROWING, FAIR_SHARE, GUARANTEE, RECLAIM, WITHIN_QUEUE, Shares
 from steelyard.scheduling.devices import WHOLE as DEVICE
@@ -379,18 +379,14 @@ def _short_of_devices(context: Context, plan: ShapePlan) -> set[str]:
 
 def _is_hosted(context: Context, plan: ShapePlan, flavor: str) -> bool:
     """Whether single nodes have enough free of the flavor for every member of the lead role."""
-    need, left = plan.lead.need, plan.lead.count
-    for node_id in context.board.order(flavor)[: context.policy.max_nodes]:
-        state = context.board.state(node_id)
-        if not matches(state.view, need):
-            continue
-        devices = state.devices.get(flavor)
-        if devices is not None and need.amount >= DEVICE:
-            left -= len(devices.whole) * DEVICE // need.amount
-        elif devices is not None:
-            left -= devices.missing(need.amount, need.memory) == 0
-        else:
-            left -= flavor_free(state, flavor) // max(1, need.amount)
-        if left <= 0:
-            return True
-    return False
+    need, left, board = plan.lead.need, plan.lead.count, context.board
+    room = board.room(flavor)
+    if need.amount >= DEVICE and need.is_accelerated:
+        hosts = room.whole * DEVICE // need.amount
+    else:
+        hosts = (room.most >= max(1, need.amount)).astype(int)
+    if not need.labels:
+        return int(hosts.sum()) >= left
+    order = board.order(flavor)
+    fitting = (int(at) for at in hosts.nonzero()[0])
+    return sum(int(hosts[at]) for at in fitting if matches(board.nodes[order[at]], need)) >= left

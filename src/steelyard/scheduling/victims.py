@@ -1,12 +1,8 @@
 """Which of those that may be stopped are: as few as will do, together, of the least that is lost.
 
-A search goes on working copies. First the cheap no: with all candidates off, does the attempt fit at all?
-Then sets are tried, the first that fits and is lawful is taken:
-
-- by domain: where the attempt's members could go with the fewest evictions, one node before several (a
-  domain of its topology, where it asks for one), the lowest priority first, no gang of many devices for a
-  few that are needed, of equals the least work lost;
-- else in order (lower tier, then newest), the smallest prefix that makes room.
+A search goes on working copies. First the cheap no, by counting: would it be enough if all candidates left?
+Then sets are tried, the first that fits and is lawful is taken: by domain (`domains`), else in order (lower
+tier, then newest) the smallest prefix that makes room.
 
 Whoever may stay after all, stays ("fill back"), and only the set that is left is judged.
 """
@@ -14,11 +10,12 @@ Whoever may stay after all, stays ("fill back"), and only the set that is left i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from steelyard.model.policy import QUEUE_TREE
-from steelyard.scheduling.board import NodeState, allocation_room, flavor_free, matches
+from steelyard.scheduling.board import allocation_room
 from steelyard.scheduling.context import Context
+from steelyard.scheduling.domains import Domains, order_of
 from steelyard.scheduling.ledger import Ask
 from steelyard.scheduling.placement import Plan, ShapePlan, allocations_of
 from steelyard.scheduling.reclaim import Loss, Reach, Verdict
@@ -28,6 +25,8 @@ from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningVie
 CANDIDATES_PER_VICTIM = 16
 #: Sets by domain that are tried before the order alone decides.
 MAX_PROPOSALS = 4
+#: Candidates that are taken in order, as a multiple of the victims allowed.
+IN_ORDER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def _pool(context: Context, reach: Reach, others: Iterable[str]) -> Pool | None:
     held = [loss for loss in (_held(reach, hold) for hold in _kept(context)) if loss is not None]
     if not losses and not held and not waits:
         return None
-    losses.sort(key=_order)
+    losses.sort(key=order_of)
     most = CANDIDATES_PER_VICTIM * context.policy.max_victims
     looked_at = (*held, *losses[:most])
     stopping += _victims_of(context, held, stopping)
@@ -99,10 +98,6 @@ def _pool(context: Context, reach: Reach, others: Iterable[str]) -> Pool | None:
         for _, allocation in allocations_of(view.members):
             of_flavor[allocation.flavor] = of_flavor.get(allocation.flavor, 0) + allocation.quantity
     return Pool(tuple(stopping), looked_at, len(losses) > most, of_flavor)
-
-
-def _order(loss: Loss) -> tuple[tuple[int, int], int, int]:
-    return (loss.tier, -loss.view.placed_at, -loss.view.attempt_id)
 
 
 def _answers(context: Context, view: RunningView) -> bool:
@@ -161,28 +156,41 @@ def choose(context: Context, plan: ShapePlan, reach: Reach, pool: Pool, allowed:
         found = simulation.attempt()
         if found is not None:
             return Choice(found, ())
-        if not pool.losses:
-            return None
-        simulation.take(pool.losses)
-        fits = simulation.attempt() is not None
-        simulation.give_back()
-        return _sets(simulation, reach, pool, allowed) if fits else None
+        return _sets(simulation, reach, pool, allowed) if _may_suffice(context, plan, pool.losses) else None
     finally:
         simulation.restore()
+
+
+def _may_suffice(context: Context, plan: ShapePlan, losses: Sequence[Loss]) -> bool:
+    """A cheap necessary test of the limits: what is left and what all of them are charged must suffice."""
+    back: dict[tuple[str, str], int] = {}
+    for loss in losses:
+        for item in loss.view.charges:
+            key = (item.tree, item.subject)
+            back[key] = back.get(key, 0) + item.quantity
+    return bool(losses) and all(
+        ask.quantity
+        <= context.ledger.available(ask.tree, ask.node, ask.subject) + back.get((ask.tree, ask.subject), 0)
+        for ask in plan.class_asks
+    )
 
 
 def _sets(simulation: Simulation, reach: Reach, pool: Pool, allowed: int) -> Choice | None:
     banned: set[int] = set()
     for _ in range(MAX_PROPOSALS):
-        proposal, nodes = _Domains(simulation, pool.losses, banned).best()
-        if not proposal:
+        proposal = Domains(simulation.context, simulation.plan, pool.losses, banned).best()
+        if proposal is None and not banned:
+            return None  # it would have no place if all of them left
+        losses, nodes = proposal or ([], set())
+        if not losses:
             break
-        _take_lawful(simulation, reach, proposal)
+        _take_lawful(simulation, reach, losses)
         choice = _settled(simulation, reach, allowed)
+        simulation.give_back()
         if choice is not None:
             return choice
         banned |= nodes
-    taken = _take_lawful(simulation, reach, pool.losses)
+    taken = _take_lawful(simulation, reach, pool.losses[: IN_ORDER * max(1, allowed)])
     if simulation.attempt() is None:
         return None
     _shorten(simulation, taken)
@@ -348,157 +356,3 @@ class Simulation:
             self.context.board.change_members(view.members, -1)
             self.context.ledger.reinstate(view)
         self._off.clear()
-
-
-# --- by domain --------------------------------------------------------------------------------------------
-#: (tier of the worst, evicted in multiples of twice what is asked, how many, device-µs lost, how much, ids)
-_Cost = tuple[tuple[int, int], int, int, int, int, tuple[int, ...]]
-
-
-@dataclass(slots=True)
-class _Node:
-    """A node that could take members: how much of the flavor is free, and who would leave more of it."""
-
-    id: int
-    domain: str | int
-    free: int
-    holders: list[tuple[Loss, int]] = field(default_factory=list)  # with what each has here
-
-
-class _Domains:
-    """Sets of victims by domain, by counting alone; whether they do is for the simulation to say."""
-
-    def __init__(self, simulation: Simulation, losses: Sequence[Loss], banned: set[int]) -> None:
-        self.context = simulation.context
-        self.plan = simulation.plan
-        self.losses = losses
-        self.banned = banned
-        lead = self.plan.lead
-        self.need, self.count = max(1, lead.need.amount), lead.count
-        self.wanted = self.need * self.count
-        topology = self.plan.shape.topology
-        self.level = topology.required or topology.preferred if topology else None
-
-    def best(self) -> tuple[list[Loss], set[int]]:
-        """The cheapest set over all flavors and domains, and the nodes it frees; nothing where none is needed
-        or none suffices."""
-        found: list[tuple[_Cost, int, list[Loss], set[int]]] = []
-        for rank, flavor in enumerate(self.plan.lead.flavors):
-            domains: dict[str | int, list[_Node]] = {}
-            for node in self._nodes(flavor):
-                domains.setdefault(node.domain, []).append(node)
-            for nodes in domains.values():
-                chosen, freed = self._assemble(nodes)
-                if chosen:
-                    found.append((self._cost(chosen), rank, chosen, freed))
-        if not found:
-            return [], set()
-        _, _, chosen, freed = min(found, key=lambda entry: entry[:2])
-        return sorted(chosen, key=_order), freed
-
-    def _nodes(self, flavor: str) -> list[_Node]:
-        """Those that count: for a single member only where somebody could leave, for it fits nowhere now."""
-        board, need = self.context.board, self.plan.lead.need
-        ids: Iterable[int] = board.order(flavor)[: self.context.policy.max_nodes]
-        if self.count == 1:
-            held = {member.node_id for loss in self.losses for member in loss.view.members}
-            ids = [node_id for node_id in ids if node_id in held]
-        found: dict[int, _Node] = {}
-        for node_id in ids:
-            state = board.state(node_id)
-            if node_id not in self.banned and matches(state.view, need):
-                domain = state.view.labels.get(self.level, node_id) if self.level else ""
-                found[node_id] = _Node(node_id, domain, self._free(state, flavor))
-        for loss in self.losses:
-            here: dict[int, int] = {}
-            for member, allocation in allocations_of(loss.view.members):
-                if allocation.flavor == flavor and member.node_id in found:
-                    here[member.node_id] = here.get(member.node_id, 0) + allocation.quantity
-            for node_id, amount in here.items():
-                found[node_id].holders.append((loss, amount))
-        return list(found.values())
-
-    def _free(self, state: NodeState, flavor: str) -> int:
-        devices = state.devices.get(flavor)
-        if devices is not None and self.need % 1000 == 0:
-            return len(devices.whole) * 1000
-        return flavor_free(state, flavor)
-
-    def _assemble(self, nodes: list[_Node]) -> tuple[list[Loss], set[int]]:
-        """Member by member onto the node where it costs least."""
-        missing = self.count - sum(node.free // self.need for node in nodes)
-        by_id = {node.id: node for node in nodes if node.holders}
-        chosen: dict[int, Loss] = {}
-        freed: set[int] = set()
-        options = {node_id: self._option(node, chosen) for node_id, node in by_id.items()}
-        while missing > 0:
-            possible = [(option[0], node_id) for node_id, option in options.items() if option is not None]
-            if not possible:
-                return [], set()
-            best = min(possible)[1]
-            option = options[best]
-            assert option is not None
-            members = [member for loss in option[1] for member in loss.view.members]
-            touched = {member.node_id for member in members if member.node_id in by_id}
-            before = sum(self._hosts(by_id[node_id], chosen) for node_id in touched)
-            chosen.update((loss.view.attempt_id, loss) for loss in option[1])
-            freed.add(best)
-            missing -= sum(self._hosts(by_id[node_id], chosen) for node_id in touched) - before
-            options.update((node_id, self._option(by_id[node_id], chosen)) for node_id in touched)
-        return list(chosen.values()), freed
-
-    def _option(self, node: _Node, chosen: Mapping[int, Loss]) -> tuple[_Cost, list[Loss]] | None:
-        more = self._one_more(node, chosen)
-        return (self._cost(more), more) if more else None
-
-    def _hosts(self, node: _Node, chosen: Mapping[int, Loss]) -> int:
-        return self._left(node, chosen) // self.need
-
-    def _left(self, node: _Node, chosen: Mapping[int, Loss]) -> int:
-        return node.free + sum(amount for loss, amount in node.holders if loss.view.attempt_id in chosen)
-
-    def _one_more(self, node: _Node, chosen: Mapping[int, Loss]) -> list[Loss]:
-        """Who would have to go so that the node takes one member more; empty where nobody can make it so."""
-        left = self._left(node, chosen)
-        target = (left // self.need + 1) * self.need
-        more: list[Loss] = []
-        for loss, amount in sorted(node.holders, key=lambda entry: self._preference(*entry)):
-            if left >= target:
-                break
-            if loss.view.attempt_id not in chosen:
-                more.append(loss)
-                left += amount
-        return more if left >= target else []
-
-    def _preference(self, loss: Loss, amount: int) -> tuple[tuple[int, int], int, int, int, int, int]:
-        """The worst tier last; no gang for a few devices; the most of it here; the least lost; the newest."""
-        held = self._held(loss)
-        return (
-            loss.tier, held // (2 * self.wanted), -min(amount, self.need), held, self._lost(loss),
-            -loss.view.attempt_id,
-        )
-
-    def _held(self, loss: Loss) -> int:
-        classes = self.plan.lead.need.primary
-        return sum(a.quantity for _, a in allocations_of(loss.view.members) if a.device_class is classes)
-
-    def _lost(self, loss: Loss) -> int:
-        return 0 if loss.is_hold else lost_time(loss.view, self.context.now) * self._held(loss)
-
-    def _cost(self, losses: Iterable[Loss]) -> _Cost:
-        each = list(losses)
-        held = sum(self._held(loss) for loss in each)
-        return (
-            max(loss.tier for loss in each),
-            held // (2 * self.wanted),
-            len(each),
-            sum(self._lost(loss) for loss in each),
-            held,
-            tuple(sorted(-loss.view.attempt_id for loss in each)),
-        )
-
-
-def lost_time(view: RunningView, now: int) -> int:
-    """µs of its work that would be lost: since its last checkpoint, else since it started."""
-    since = view.checkpointed_at or view.started_at or view.placed_at
-    return max(0, now - since)

@@ -304,9 +304,12 @@ def requeued(base: Snapshot, shapes: Mapping[str, Shape], attempts: list[int]) -
     return replace(ended(base, *attempts), pending=tuple(waiting.values()), last_looked={})
 
 
-def frozen(base: Snapshot, under: Policy, chance: random.Random | None = None) -> list[tuple[int, int]]:
-    """Cycles while nothing new comes and nothing ends but what is evicted; (evictor, evicted) of each."""
-    shapes = {each.shape.key: each.shape for each in base.pending}
+def frozen(
+    base: Snapshot, under: Policy, chance: random.Random | None = None, running: tuple[Shape, ...] = ()
+) -> list[tuple[int, int]]:
+    """Cycles while nothing new comes and nothing ends but what is evicted; (evictor, evicted) of each.
+    `running`: shapes of what runs already."""
+    shapes = {each.shape.key: each.shape for each in base.pending} | {each.key: each for each in running}
     pairs: list[tuple[int, int]] = []
     for step in range(60):
         decisions = decide(base, under, NOW + step * SECOND)

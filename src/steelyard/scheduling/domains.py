@@ -1,0 +1,188 @@
+"""Sets of victims by domain, by counting alone; whether a set does is for the simulation to say.
+
+Where could the attempt's members go with the fewest evictions? Member by member onto the node where one more
+costs least, in one domain of its topology where it asks for one. What a set costs is compared as `_Cost` has
+it: no higher priority where lower ones do, no gang of many devices for a few that are needed, the fewest, the
+least work lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from steelyard.scheduling.board import NodeState, flavor_free, matches
+from steelyard.scheduling.context import Context
+from steelyard.scheduling.placement import ShapePlan, allocations_of
+from steelyard.scheduling.reclaim import Loss
+from steelyard.scheduling.views import RunningView
+
+#: (tier of the worst, evicted in multiples of twice what is asked, how many, device-µs lost, how much, ids)
+_Cost = tuple[tuple[int, int], int, int, int, int, tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node that could take members: how much of the flavor is free, and who would leave more of it."""
+
+    id: int
+    domain: str | int
+    free: int
+    holders: list[tuple[Loss, int]] = field(default_factory=list)  # with what each has here
+
+
+class Domains:
+    """Sets of victims by domain, by counting alone; whether they do is for the simulation to say."""
+
+    def __init__(self, context: Context, plan: ShapePlan, losses: Sequence[Loss], banned: set[int]) -> None:
+        self.context = context
+        self.plan = plan
+        self.losses = losses
+        self.banned = banned
+        lead, least = plan.lead, plan.shape.least
+        self.need, self.count = max(1, lead.need.amount), least[lead.index] if least else lead.count
+        self.wanted = self.need * self.count
+        topology = self.plan.shape.topology
+        self.level = topology.required or topology.preferred if topology else None
+
+    def best(self) -> tuple[list[Loss], set[int]] | None:
+        """The cheapest set over all flavors and domains, and the nodes it frees: empty where nobody needs to
+        leave. None where it would not be enough if all left."""
+        found: list[tuple[_Cost, int, list[Loss], set[int]]] = []
+        is_free = False
+        for rank, flavor in enumerate(self.plan.lead.flavors):
+            domains: dict[str | int, list[_Node]] = {}
+            for node in self._nodes(flavor):
+                domains.setdefault(node.domain, []).append(node)
+            for nodes in domains.values():
+                assembled = self._assemble(nodes, self._elsewhere(flavor, nodes))
+                if assembled is None:
+                    continue
+                chosen, freed = assembled
+                is_free = is_free or not chosen
+                if chosen:
+                    found.append((self._cost(chosen), rank, chosen, freed))
+        if not found:
+            return ([], set()) if is_free else None
+        _, _, chosen, freed = min(found, key=lambda entry: entry[:2])
+        return sorted(chosen, key=order_of), freed
+
+    def _nodes(self, flavor: str) -> list[_Node]:
+        """Those on which somebody could leave; and all others where it matters in which domain they lie, or
+        which labels they have."""
+        board, need = self.context.board, self.plan.lead.need
+        known = {member.node_id for loss in self.losses for member in loss.view.members}
+        ids: Iterable[int] = sorted(node for node in known if board.nodes.position(flavor, node) is not None)
+        if self.count > 1 and (self.level or need.labels):
+            ids = board.order(flavor)[: self.context.policy.max_nodes]
+        found: dict[int, _Node] = {}
+        for node_id in ids:
+            state = board.state(node_id)
+            if node_id not in self.banned and matches(state.view, need):
+                domain = state.view.labels.get(self.level, node_id) if self.level else ""
+                found[node_id] = _Node(node_id, domain, self._free(state, flavor))
+        for loss in self.losses:
+            here: dict[int, int] = {}
+            for member, allocation in allocations_of(loss.view.members):
+                if allocation.flavor == flavor and member.node_id in found:
+                    here[member.node_id] = here.get(member.node_id, 0) + allocation.quantity
+            for node_id, amount in here.items():
+                found[node_id].holders.append((loss, amount))
+        return list(found.values())
+
+    def _elsewhere(self, flavor: str, nodes: Sequence[_Node]) -> int:
+        """How many members other nodes of the flavor could take as they are."""
+        if self.count == 1 or self.level or self.plan.lead.need.labels or self.need % 1000:
+            return 0
+        room = self.context.board.room(flavor)
+        return int((room.whole * 1000 // self.need).sum()) - sum(node.free // self.need for node in nodes)
+
+    def _free(self, state: NodeState, flavor: str) -> int:
+        devices = state.devices.get(flavor)
+        if devices is not None and self.need % 1000 == 0:
+            return len(devices.whole) * 1000
+        return flavor_free(state, flavor)
+
+    def _assemble(self, nodes: list[_Node], elsewhere: int) -> tuple[list[Loss], set[int]] | None:
+        """Member by member onto the node where it costs least."""
+        missing = self.count - elsewhere - sum(node.free // self.need for node in nodes)
+        by_id = {node.id: node for node in nodes if node.holders}
+        chosen: dict[int, Loss] = {}
+        freed: set[int] = set()
+        options = {node_id: self._option(node, chosen) for node_id, node in by_id.items()}
+        while missing > 0:
+            possible = [(option[0], node_id) for node_id, option in options.items() if option is not None]
+            if not possible:
+                return None
+            best = min(possible)[1]
+            option = options[best]
+            assert option is not None
+            members = [member for loss in option[1] for member in loss.view.members]
+            touched = {member.node_id for member in members if member.node_id in by_id}
+            before = sum(self._hosts(by_id[node_id], chosen) for node_id in touched)
+            chosen.update((loss.view.attempt_id, loss) for loss in option[1])
+            freed.add(best)
+            missing -= sum(self._hosts(by_id[node_id], chosen) for node_id in touched) - before
+            options.update((node_id, self._option(by_id[node_id], chosen)) for node_id in touched)
+        return list(chosen.values()), freed
+
+    def _option(self, node: _Node, chosen: Mapping[int, Loss]) -> tuple[_Cost, list[Loss]] | None:
+        more = self._one_more(node, chosen)
+        return (self._cost(more), more) if more else None
+
+    def _hosts(self, node: _Node, chosen: Mapping[int, Loss]) -> int:
+        return self._left(node, chosen) // self.need
+
+    def _left(self, node: _Node, chosen: Mapping[int, Loss]) -> int:
+        return node.free + sum(amount for loss, amount in node.holders if loss.view.attempt_id in chosen)
+
+    def _one_more(self, node: _Node, chosen: Mapping[int, Loss]) -> list[Loss]:
+        """Who would have to go so that the node takes one member more; empty where nobody can make it so."""
+        left = self._left(node, chosen)
+        target = (left // self.need + 1) * self.need
+        more: list[Loss] = []
+        for loss, amount in sorted(node.holders, key=lambda entry: self._preference(*entry)):
+            if left >= target:
+                break
+            if loss.view.attempt_id not in chosen:
+                more.append(loss)
+                left += amount
+        return more if left >= target else []
+
+    def _preference(self, loss: Loss, amount: int) -> tuple[tuple[int, int], int, int, int, int, int]:
+        """The worst tier last; no gang for a few devices; the most of it here; the least lost; the newest."""
+        held = self._held(loss)
+        return (
+            loss.tier, held // (2 * self.wanted), -min(amount, self.need), held, self._lost(loss),
+            -loss.view.attempt_id,
+        )
+
+    def _held(self, loss: Loss) -> int:
+        classes = self.plan.lead.need.primary
+        return sum(a.quantity for _, a in allocations_of(loss.view.members) if a.device_class is classes)
+
+    def _lost(self, loss: Loss) -> int:
+        return 0 if loss.is_hold else lost_time(loss.view, self.context.now) * self._held(loss)
+
+    def _cost(self, losses: Iterable[Loss]) -> _Cost:
+        each = list(losses)
+        held = sum(self._held(loss) for loss in each)
+        return (
+            max(loss.tier for loss in each),
+            held // (2 * self.wanted),
+            len(each),
+            sum(self._lost(loss) for loss in each),
+            held,
+            tuple(sorted(-loss.view.attempt_id for loss in each)),
+        )
+
+
+def lost_time(view: RunningView, now: int) -> int:
+    """µs of its work that would be lost: since its last checkpoint, else since it started."""
+    since = view.checkpointed_at or view.started_at or view.placed_at
+    return max(0, now - since)
+
+
+def order_of(loss: Loss) -> tuple[tuple[int, int], int, int]:
+    """Lower tier first, then the newest."""
+    return (loss.tier, -loss.view.placed_at, -loss.view.attempt_id)
