@@ -11,9 +11,10 @@ from steelyard.store.workloads import LIVE_ROWS
 
 _w = t.workload.c
 _BY = (_w.shape_id, _w.phase)
-_COUNTS = Scoped(select(*_BY, func.count()).where(LIVE_ROWS).group_by(*_BY), _w.project)
+_COUNTS = Scoped(select(*_BY, func.count().label("live")).where(LIVE_ROWS).group_by(*_BY), _w.project)
 
 
 def live_by_shape(connection: Connection, scope: Scope) -> dict[tuple[int, str], int]:
     """Live workloads by (shape, phase)."""
-    return {(shape, phase): number for shape, phase, number in _COUNTS.run(connection, scope)}
+    rows = [*_COUNTS.run(connection, scope)]
+    return {(row.shape_id, row.phase): row.live for row in rows}
