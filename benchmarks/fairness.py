@@ -244,13 +244,13 @@ def recovery(made: House) -> float:
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the time")
+    parser.add_argument("--quick", action="store_true", help="a quarter of the time")
     quick = parser.parse_args().quick
     print(told("fairness"))
     queues = {name: QueueRules(weight=weight) for name, weight in WEIGHTS.items()}
     rules = replace(policy("fairness"), queues=queues)
     steady, after = House(rules, 1), House(rules, 2)
-    error, half_life = long_run(steady, 4 if quick else 40), recovery(after)
+    error, half_life = long_run(steady, 3 if quick else 12), recovery(after)
     admissions = steady.admissions + after.admissions
     emit("fairness", quick, {
         "share_error_percent": error,
