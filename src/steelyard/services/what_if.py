@@ -253,7 +253,7 @@ class _Shown:
 
     def reasons(self) -> Json:
         """Who waits either way, for other reasons: by shape, of projects that the reader sees."""
-        waiting = {group.shape.key: group.count for group in self.outcome.after.after.pending}
+        waiting = {group.shape.key: group.count for group in self.outcome.before.after.pending}
         found = [each for each in self.outcome.reasons if self.seen.allows(each.shape.project)]
         rows = [
             {

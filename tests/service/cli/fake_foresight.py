@@ -73,7 +73,7 @@ ANSWERS: dict[str, Any] = {
 PAGES: dict[str, tuple[str, str]] = {
     "what-if --add-devices a100=8": ("Imagined nodes (1): n-0+1", "假设的节点（1 个）：n-0+1"),
     "what-if --cordon n-0": ("train-1 would start on n-1.", "train-1将会启动（n-1）。"),
-    "what-if --limit queue/main:gpu=8": ("once 2 others have stopped", "须待 2 个其他任务停止"),
+    "what-if --limit queue/main:gpu=8": ("once others have stopped: 2", "须待 2 个其他任务停止"),
     "what-if --limit project/a:flavor/a100=8": ("train-1 would wait. (2 times)", "将会等待。（共 2 份）"),
     "what-if --end wl_2": ("is evicted instead of: runs on; for the new workload", "让位于 新任务"),
     "what-if --uncordon n-0": ("The look ahead met its bound", "推演达到上限"),
