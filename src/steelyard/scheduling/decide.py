@@ -76,7 +76,7 @@ def explain(
         chosen = PendingItem(_PROBE, _PROBE, now)
     if chosen not in heads and chosen.attempt_id not in snapshot.holds:
         snapshot = snapshot.with_(AddPending(shape, chosen))
-    snapshot, is_cut = near(snapshot, shape)
+    snapshot, is_cut = near(snapshot, shape, now)
     cycle = Cycle(snapshot, policy, now)
     cycle.run()
     decisions = cycle.decisions([shape])

@@ -20,8 +20,9 @@ FEW = 24
 OWN, OTHERS = 8, 8
 
 
-def near(snapshot: Snapshot, shape: Shape) -> tuple[Snapshot, bool]:
-    """(the snapshot with what is near, whether something was left out). The shape's own group stays."""
+def near(snapshot: Snapshot, shape: Shape, now: int) -> tuple[Snapshot, bool]:
+    """(the snapshot with what is near, whether something was left out). The shape's own group stays; of the
+    others, which the loop has tried, none looks for victims again."""
     groups = snapshot.pending
     if len(groups) <= FEW:
         return snapshot, False
@@ -30,7 +31,9 @@ def near(snapshot: Snapshot, shape: Shape) -> tuple[Snapshot, bool]:
     chosen = {group.shape.key for group in heapq.nsmallest(OWN, own, key=_first)}
     chosen |= {group.shape.key for group in heapq.nsmallest(OTHERS, others, key=_first)}
     chosen.add(shape.key)
-    return replace(snapshot, pending=tuple(g for g in groups if g.shape.key in chosen)), True
+    looked = {**snapshot.last_looked, **dict.fromkeys(chosen - {shape.key}, now)}
+    kept = tuple(group for group in groups if group.shape.key in chosen)
+    return replace(snapshot, pending=kept, last_looked=looked), True
 
 
 def _first(group: ShapeGroup) -> tuple[bool, int, int, int]:

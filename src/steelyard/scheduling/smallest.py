@@ -64,18 +64,21 @@ def smallest(
     shape: Shape,
     item: PendingItem,
     search: Search = Search(),
+    *,
+    waits: bool = False,
 ) -> tuple[Remedy, ...]:
     """The remedies for a workload that waits, in the order of `RemedyKind`; of each kind the smallest.
 
     Empty for one that starts anyhow, has a hold or is not eligible yet, and where no single change would do.
+    `waits`: it is known already, by `explain`, that it does not start.
     """
     later = max(item.not_before, item.eligible_at) > now
     if later or item.standby or item.attempt_id in snapshot.holds:
         return ()
-    around, is_cut = near(snapshot, shape)
+    around, is_cut = near(snapshot, shape, now)
     world = world_of(around, shape, item)
     trial = Trial(world, policy, now)
-    if trial.now_starts(world):
+    if not waits and trial.now_starts(world):
         return ()
     finders: Sequence[Callable[[], Iterable[Remedy]]] = (
         lambda: _other_flavor(trial),

@@ -90,7 +90,7 @@ def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Reco
     remedies: tuple[Remedy, ...] = ()
     if found.placement is None and found.hold is None:
         search = Search(elsewhere(routes(connection), shape))
-        remedies = smallest(snapshot, policy, now, shape, item, search)
+        remedies = smallest(snapshot, policy, now, shape, item, search, waits=True)
     decision, reasons = decision_of(found, can_ever_fit(snapshot, policy, shape))
     if decision == "waits":
         reasons = (*reasons, *starving_reasons(row, now))
