@@ -319,6 +319,17 @@ def installed() -> Fake:
         "GET /v1/inventory/summary": SUMMARY,
         "GET /v1/devices/dv_1": DEVICE,
         "GET /v1/queues": [QUEUE],
+        "GET /v1/queues/main/waiting": {
+            "queue": "main", "at": 1, "policy_version": 3, "order": "Priority", "count": 3,
+            "waiting": [
+                {"id": "wl_1", "name": "train-1", "project": "alpha", "user": "ann", "priority": 100,
+                 "priority_class": "normal", "band": 100, "ageing": 0, "submitted_at": 1,
+                 "requested": {"gpu": 2000}, "before_next": None},
+                {"id": None, "name": None, "project": None, "user": None, "priority": 10,
+                 "priority_class": None, "band": 10, "ageing": 0, "submitted_at": None, "requested": None,
+                 "before_next": None},
+            ],
+        },
         "GET /v1/quota-inventory": [
             {"subject": "gpu", "class": "gpu", "owned": 10_000, "there": 8000, "offered": 7000, "ghost": 3000,
              "unowned": 0},

@@ -43,6 +43,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "device dv_1": ("A100", "属性"),
     "queues": ("main (stopped)", "main (已停止)"),
     "quotas": ("alpha", "项目"),
+    "queues waiting main": ("2 of 3 shown", "显示了 2 个"),
     "queues inventory": ("Some quota has no devices behind it", "落空"),
     "artifacts wl_2": ("artifacts/model", "已删除"),
     "release list": ("mount /data/x (+1)", "已隔离 (已围栏)"),
