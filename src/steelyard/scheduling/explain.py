@@ -5,7 +5,7 @@ Made by the same parts that decide: the same ledger and board, as they stand at 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from steelyard.model.ids import render
@@ -37,36 +37,13 @@ from steelyard.scheduling.placement import (
     prepare,
 )
 from steelyard.scheduling.quota import QuotaTree, Shortfall, shortfalls, shown
+from steelyard.scheduling.ranking import bounded, hopeless_of
 from steelyard.scheduling.rules import rules_of
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.subjects import FLAVOR, Counting, held_by
 from steelyard.scheduling.views import HoldView, PendingItem
 
-MAX_REASONS = 16
 ORDER = (*ACCELERATORS, DeviceClass.CPU, DeviceClass.MEMORY)
-_RANK = {
-    code: rank
-    for rank, code in enumerate(
-        (
-            ReasonCode.NO_QUEUE,
-            ReasonCode.NO_NAMESPACE,
-            ReasonCode.QUEUE_STOPPED,
-            ReasonCode.EXCEEDS_MAX_QUOTA,
-            ReasonCode.OVER_LIMIT,
-            ReasonCode.WAITING_FOR_QUOTA,
-            ReasonCode.FRAGMENTED,
-            ReasonCode.NO_DOMAIN,
-            ReasonCode.WAITING_FOR_CAPACITY,
-            ReasonCode.CLUSTER_UNREACHABLE,
-            ReasonCode.EXCEEDS_CAPACITY,
-            ReasonCode.POOL_CLOSED,
-            ReasonCode.LENDING_UNVERIFIED,
-            ReasonCode.LABEL_MISMATCH,
-            ReasonCode.POOL_NOT_ADMITTING,
-            ReasonCode.NO_MATCHING_FLAVOR,
-        )
-    )
-}
 
 
 class Explainer:
@@ -95,7 +72,7 @@ class Explainer:
         if not reasons:
             reasons = [self._reserved_for(plan) or pending_evaluation()]
         approximate = shape.key in context.approximate or any(reason.approximate for reason in reasons)
-        return ShapeReasons(bounded(reasons), approximate)
+        return ShapeReasons(bounded(reasons, hopeless_of(by_flavor)), approximate)
 
     def _class_quota(self, plan: ShapePlan) -> list[Reason]:
         return [
@@ -284,21 +261,6 @@ def backoff_reason(item: PendingItem) -> Reason:
 def pending_evaluation() -> Reason:
     """Not looked at yet; the next cycle goes on."""
     return Reason(ReasonCode.PENDING_EVALUATION, "queue", wakes_on=(WAKE_TIME,), approximate=True)
-
-
-def bounded(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
-    """At most sixteen, the binding one first; among equals the smallest shortfall."""
-    ranked = sorted(
-        enumerate(reasons),
-        key=lambda entry: (_RANK.get(ReasonCode(entry[1].code), 0), entry[1].short_by or 0, entry[0]),
-    )
-    ordered = [reason for _, reason in ranked]
-    if len(ordered) > MAX_REASONS:
-        left_out = len(ordered) - MAX_REASONS
-        last = ordered[MAX_REASONS - 1]
-        ordered = ordered[:MAX_REASONS]
-        ordered[-1] = replace(last, params={**last.params, "more_reasons": left_out})
-    return tuple(ordered)
 
 
 def can_ever_fit(

@@ -23,8 +23,9 @@ from steelyard.scheduling.barriers import WAKE_RELEASED
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.decisions import ShapeReasons
 from steelyard.scheduling.ever import Bounds
-from steelyard.scheduling.explain import bounded, can_ever_fit
+from steelyard.scheduling.explain import can_ever_fit
 from steelyard.scheduling.placement import ShapePlan
+from steelyard.scheduling.ranking import bounded
 from steelyard.scheduling.views import PendingItem
 
 #: Heads that drain in one cycle.

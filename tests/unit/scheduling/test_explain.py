@@ -317,3 +317,19 @@ def test_a_shape_is_not_explained_anew_before_a_while_has_passed() -> None:
     soon = decide(base, POLICY, NOW + 1)
     assert (soon.reasons, soon.stats.next_at) == ({}, NOW + 1_000_000)
     assert decide(base, policy(version=2), NOW + 1_000_000).looked == ("s",)
+
+
+def test_a_flavor_that_may_do_binds_before_one_that_never_can() -> None:
+    limits = nominal("cohort", "flavor/a100", 2000) | nominal("cohort", "flavor/t4", 1000)
+    nodes = [node(1, gpus=2, flavor="a100"), node(2, gpus=1, flavor="t4")]
+    base = started(
+        snapshot(nodes, queues=queue_tree(limits)), group(shape("busy", request(gpu=1000)), item(1))
+    )
+    base = replace(base, pending=(group(shape("s", request(gpu=2000)), item(50)),))
+    told = decide(base, POLICY, NOW).reasons["s"].reasons
+    assert [(each.code, each.flavor) for each in told] == [
+        (ReasonCode.WAITING_FOR_QUOTA, "a100"),
+        (ReasonCode.WAITING_FOR_CAPACITY, "a100"),
+        (ReasonCode.EXCEEDS_MAX_QUOTA, "t4"),
+        (ReasonCode.EXCEEDS_CAPACITY, "t4"),
+    ]
