@@ -14,6 +14,7 @@ import numpy as np
 from steelyard.model.policy import NodeOrder, Policy
 from steelyard.model.resources import ACCELERATORS
 from steelyard.scheduling.board import Board, Need, matches
+from steelyard.scheduling.devices import WHOLE
 from steelyard.scheduling.node_value import NO_PLACE, BestFit, NodeValue, Scores
 from steelyard.scheduling.prices import Ints, PriceList
 from steelyard.scheduling.sheet import Sheet, rows_with
@@ -76,6 +77,12 @@ class NodeChoice:
             known.at = len(self.sheet.changed)
         return known
 
+    def _has_room(self, need: Need, flavor: str) -> bool:
+        """False where no node has enough of the flavor, whatever is asked for beside it: nothing to rank."""
+        room = self.board.room(flavor)
+        whole, part = divmod(need.amount, WHOLE) if need.is_accelerated else (0, need.amount)
+        return room.first(0, whole, part) < len(room.most)
+
     def _ranked(self, need: Need, flavors: tuple[str, ...]) -> _Ranking:
         sheet = self.sheet
         rows = rows_with(sheet, flavors)
@@ -85,13 +92,15 @@ class NodeChoice:
             rows = rows[np.array(suits, dtype=bool)]
         place = np.full(len(sheet.flavors), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
-        numbers = {name: number for number, name in enumerate(flavors)}
-        of = np.array([numbers[sheet.flavors[row]] for row in rows], dtype=np.int64)
+        asked = {name: number for number, name in enumerate(flavors)}
+        of = np.array([asked.get(name, -1) for name in sheet.names], dtype=np.int64)[sheet.numbers[rows]]
         scores = self._scores(need).of(need, rows) if len(rows) else np.zeros(0, dtype=np.int64)
         return _Ranking(rows, place, of, scores, len(sheet.changed))
 
     def flavors(self, need: Need, flavors: tuple[str, ...]) -> Iterator[str]:
         """The flavors that could hold the need somewhere, the one with the best place first."""
+        if not any(self._has_room(need, flavor) for flavor in flavors):
+            return
         ranking = self._ranking(need, flavors)
         scores = ranking.scores
         while len(scores):
@@ -106,6 +115,8 @@ class NodeChoice:
         self, need: Need, flavors: tuple[str, ...], flavor: str, avoid: Collection[int] = ()
     ) -> Iterator[tuple[int, int | None]]:
         """(node, what the device has left that a fraction should go on) of one of the flavors, best first."""
+        if not self._has_room(need, flavor):
+            return
         ranking = self._ranking(need, flavors)
         scores = ranking.scores
         number = flavors.index(flavor)

@@ -26,6 +26,9 @@ class Sheet:
         self.node_ids = sorted({node for node, _ in pairs})
         index = {node: number for number, node in enumerate(self.node_ids)}
         self.flavors = [name for _, name in pairs]
+        self.names = sorted(set(self.flavors))
+        numbers = {name: number for number, name in enumerate(self.names)}
+        self.numbers: Ints = np.array([numbers[name] for name in self.flavors], dtype=np.int64)
         self.nodes: Ints = np.array([index[node] for node, _ in pairs], dtype=np.int64)
         self.rows_of: dict[int, list[int]] = {}
         for row, (node, _) in enumerate(pairs):
@@ -104,5 +107,6 @@ def _largest(view: NodeView, device_class: DeviceClass) -> int:
 def rows_with(sheet: Sheet, flavors: Iterable[str]) -> Ints:
     """The rows of some flavors, in order."""
     wanted = frozenset(flavors)
-    found: Ints = np.array([row for row, name in enumerate(sheet.flavors) if name in wanted], dtype=np.int64)
+    numbers = [number for number, name in enumerate(sheet.names) if name in wanted]
+    found: Ints = np.flatnonzero(np.isin(sheet.numbers, numbers))
     return found
