@@ -98,6 +98,21 @@ def test_the_first_cycle_that_differs_is_shown(house: House) -> None:
     assert found["first"]["differences"][0]["stored"] is None
 
 
+def test_cycles_that_are_no_longer_kept_are_told(house: House) -> None:
+    house.submit("a", requests={"cpu": "1", "memory": "1Gi", "gpu": 4})
+    house.run_dry()
+    house.submit("b")
+    house.run_dry()
+    (before,) = whole(house, 200)
+    with house.store.read() as view:
+        instants = view.execute(select(t.cycle.c.at).order_by(t.cycle.c.at)).scalars().all()
+    execute(house, "DELETE FROM cycle WHERE at < ?", instants[1])
+    execute(house, "INSERT INTO setting (name, value) VALUES ('purged-cycles', ?)", str(instants[1]))
+    (found,) = whole(house, 200)
+    assert (found["kept_since"], found["total"]) == (instants[1], before["total"] - 1)
+    assert found["checked"] == found["same"] == found["total"]
+
+
 def test_a_window_has_only_its_own_cycles(past: House) -> None:
     with past.store.read() as view:
         instants = view.execute(select(t.cycle.c.at).order_by(t.cycle.c.at)).scalars().all()
