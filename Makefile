@@ -7,6 +7,7 @@
 #   make up            start a server on this machine
 #   make requirements  write docs/requirements.md: each requirement with the tests that prove it
 #   make failures      induce failures, and write how they were told apart into docs/*/failures.md
+#   make mutants      put each listed fault into the core and see which test notices
 #   make soak          the long runs that `make test` leaves out
 #
 # PYTHON=/path/to/python3 chooses the interpreter, ARGS=... goes to the command behind a target.
@@ -23,7 +24,7 @@ ARGS ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --progress-bar off
 say = printf '==> %s\n'
 
-.PHONY: help .venv demo test lint bench up requirements failures soak
+.PHONY: help .venv demo test lint bench up requirements failures soak mutants
 # Installing and testing share one environment and one machine: the targets of one call run in turn.
 .NOTPARALLEL:
 
@@ -72,6 +73,10 @@ soak: $(VENV)/.test
 requirements: $(VENV)/.test
 	@$(say) "docs/requirements.md"
 	@$(BIN)/python -m tools.requirements
+
+mutants: $(VENV)/.test
+	@$(say) "faults of the core, each with the test that notices"
+	@$(BIN)/python -m pytest -m "soak or not soak" tests/mutants -v --timeout=0 $(ARGS)
 
 failures: $(VENV)/.test
 	@$(say) "docs/en/failures.md, docs/zh/failures.md"
