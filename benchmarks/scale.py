@@ -185,6 +185,16 @@ def cycles(fleet: Fleet, count: int) -> list[float]:
     return found
 
 
+def settle(fleet: Fleet, most: int = 300) -> int:
+    """Cycles until what could start at once has started and its reasons are told; how many it took."""
+    for number in range(most):
+        placed = fleet.hall.placed
+        cycles(fleet, 1)
+        if fleet.hall.placed - placed < 3 + len(fleet.hall.state.attempts) // 5000:
+            return number + 1
+    return most
+
+
 def main() -> None:
     """Fills the fleet, then measures."""
     arguments = argparse.ArgumentParser(description=__doc__)
@@ -204,6 +214,8 @@ def main() -> None:
         f"{len(state.nodes):,} nodes, {members:,} members, {100 * parts // max(1, members)}% fractions, "
         f"{state.waiting_count:,} wait in {len(state.waiting_shapes()):,} shapes"
     )
+    warmed = settle(fleet)
+    print(f"{warmed} cycles until no more starts than what ends makes room for")
     found = cycles(fleet, 60 if quick else 200)
     snapshot, follows, now = state.snapshot(), state.policy, fleet.hall.now
     huge = [

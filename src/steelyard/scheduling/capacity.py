@@ -15,7 +15,7 @@ from steelyard.model.workloads import MemberPlan
 from steelyard.scheduling.barriers import WAKE_CAPACITY, WAKE_RELEASED
 from steelyard.scheduling.board import Need, NodeState, flavor_free, matches
 from steelyard.scheduling.context import Context
-from steelyard.scheduling.ever import Bounds, class_flavors, class_total, never_reasons
+from steelyard.scheduling.ever import bounds_of, class_flavors, class_total, never_reasons
 from steelyard.scheduling.holders import Holders
 from steelyard.scheduling.placement import RoleNeed, ShapePlan, allocations_of
 
@@ -45,7 +45,7 @@ class Capacity:
     """Explains missing places on a cycle's board; sums are made once."""
 
     def __init__(self, context: Context, holders: Holders) -> None:
-        self.bounds = Bounds(context.snapshot.nodes, context.snapshot.flavors)
+        self.bounds = bounds_of(context.snapshot.nodes, context.snapshot.flavors)
         self.snapshot = context.snapshot
         self.board = context.board
         self.placer = context.placer

@@ -14,6 +14,7 @@ from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.scheduling.admission import joined
 from steelyard.scheduling.barriers import WAKE_CAPACITY
 from steelyard.scheduling.board import Need, matches
+from steelyard.scheduling.fleet import Fleet
 from steelyard.scheduling.placement import RoleNeed, ShapePlan
 from steelyard.scheduling.views import FlavorView, NodeView
 
@@ -93,6 +94,17 @@ class Bounds:
             known = [(dict(zip(DeviceClass, totals, strict=True)), count) for totals, count in counts.items()]
             self._kinds[key] = known
         return known
+
+
+def bounds_of(nodes: Mapping[int, NodeView], flavors: Mapping[str, FlavorView]) -> Bounds:
+    """The bounds of nodes and flavors; of a fleet they are made once, until it changes."""
+    if not isinstance(nodes, Fleet):
+        return Bounds(nodes, flavors)
+    known = nodes.frame.memory.get("bounds")
+    if known is None or known[0] is not flavors:
+        known = nodes.frame.memory["bounds"] = (flavors, Bounds(nodes, flavors))
+    assert isinstance(known[1], Bounds)
+    return known[1]
 
 
 def surely_used(bounds: Bounds, plan: ShapePlan, flavor: str) -> dict[str, int]:

@@ -25,7 +25,7 @@ from steelyard.scheduling.board import allocation_room
 from steelyard.scheduling.capacity import Capacity
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.decisions import ShapeReasons
-from steelyard.scheduling.ever import Bounds, never_reasons, surely_used
+from steelyard.scheduling.ever import Bounds, bounds_of, never_reasons, surely_used
 from steelyard.scheduling.holders import Holders
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import (
@@ -272,7 +272,7 @@ def can_ever_fit(
     `bounds` may be given where many shapes are asked about while the nodes stay the same.
     """
     groups = rules_of(policy, snapshot.trees.get(QUEUE_TREE), shape.queue).groups
-    bounds = bounds or Bounds(snapshot.nodes, snapshot.flavors)
+    bounds = bounds or bounds_of(snapshot.nodes, snapshot.flavors)
     counting = Counting(snapshot.trees, snapshot.flavors, policy)
     plan = prepare(
         snapshot, frozenset(snapshot.flavors), shape, shut_too=True, groups=groups, counting=counting
@@ -319,7 +319,7 @@ def shut_now(snapshot: Snapshot, shape: Shape) -> tuple[Reason, ...]:
     if all(pool.shut is None for pool in snapshot.pools.values()):
         return ()
     plan = prepare(snapshot, frozenset(snapshot.flavors), shape)
-    bounds = Bounds(snapshot.nodes, snapshot.flavors)
+    bounds = bounds_of(snapshot.nodes, snapshot.flavors)
     names: tuple[str | None, ...] = plan.lead.flavors if plan.roles else ()
     found = [never_reasons(bounds, plan, name) for name in names or (None,)]
     if not all(found):

@@ -22,7 +22,7 @@ from steelyard.model.workloads import Shape
 from steelyard.scheduling.barriers import WAKE_RELEASED
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.decisions import ShapeReasons
-from steelyard.scheduling.ever import Bounds
+from steelyard.scheduling.ever import Bounds, bounds_of
 from steelyard.scheduling.explain import can_ever_fit
 from steelyard.scheduling.placement import ShapePlan
 from steelyard.scheduling.ranking import bounded
@@ -127,7 +127,7 @@ class Heads:
         if known is None:
             context = self._context
             if self._bounds is None:
-                self._bounds = Bounds(context.snapshot.nodes, context.snapshot.flavors)
+                self._bounds = bounds_of(context.snapshot.nodes, context.snapshot.flavors)
             known = not context.is_barred(shape) and bool(context.plan(shape).roles)
             known = known and not can_ever_fit(context.snapshot, context.policy, shape, self._bounds)
             self._ever[shape.key] = known
