@@ -7,7 +7,7 @@
 #   make up            start a server on this machine
 #   make requirements  write docs/requirements.md: each requirement with the tests that prove it
 #   make failures      induce failures, and write how they were told apart into docs/*/failures.md
-#   make mutants      put each listed fault into the core and see which test notices
+#   make mutants       put each listed fault into the core and see which test notices
 #   make soak          the long runs that `make test` leaves out
 #
 # PYTHON=/path/to/python3 chooses the interpreter, ARGS=... goes to the command behind a target.

@@ -1,8 +1,8 @@
 """Runs a test against a copy of the product with one fault in it.
 
-`mutants.yaml` lists the faults: `name`, `says` (what the fault is), `file` below `src/steelyard`, `old` text that
-stands there just once, `new` text, and `test`, a node id that passes without the fault. A mutant is caught when
-that test fails on the copy; `no tests ran` or an error of collection does not count.
+`mutants.yaml` lists the faults: `name`, `says` (what the fault is), `file` below `src/steelyard`, `old` text
+that stands there just once, `new` text, and `test`, a node id that passes without the fault. A mutant is caught
+when that test fails on the copy; `no tests ran` or an error of collection does not count.
 """
 
 from __future__ import annotations

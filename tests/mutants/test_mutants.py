@@ -1,4 +1,4 @@
-"""Each listed fault of the core turns its test red. That these tests pass without it is seen where they stand."""
+"""Each listed fault of the core turns its test red, which passes without it where it stands."""
 
 from __future__ import annotations
 
