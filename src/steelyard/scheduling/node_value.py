@@ -100,17 +100,10 @@ class NodeValue:
         self._class: Ints = np.array(
             [known.index(cls) + 1 if cls in known else 0 for cls in classes], dtype=np.int64
         )
-        self._charge = self._charges(prices)
         self._row_worth: Ints = self._worth(np.arange(len(sheet.flavors)))
         self._node_worth: Ints = np.zeros((len(sheet.node_ids), len(_CORE)), dtype=np.int64)
         np.add.at(self._node_worth, sheet.nodes, self._row_worth)
         self._at = len(sheet.changed)
-
-    def _charges(self, prices: Mapping[DeviceClass, Prices]) -> Ints:
-        views = [self.sheet.board.flavors[name] for name in self.sheet.flavors]
-        by_class = {cls: dict(found.models) for cls, found in prices.items()}
-        charged = [by_class.get(view.device_class, {}).get(view.model or "", 0) for view in views]
-        return np.array(charged, dtype=np.int64)
 
     def _worth(self, rows: Ints) -> Ints:
         """The best filling of each row's devices, by price of a core."""
@@ -131,7 +124,7 @@ class NodeValue:
         self._at = len(changed)
 
     def of(self, need: Need, rows: Ints) -> Ints:
-        """What a node's value changes by, less the charge for a model that others need."""
+        """What a node's value changes by."""
         self._sync()
         fit = fit_of(self.sheet, need, rows)
         worth = self._node_worth[self.sheet.nodes[rows]]
@@ -139,8 +132,6 @@ class NodeValue:
         before = _value(fit.cpu, worth)
         after = self._after(need, rows, fit, cpu, worth).max(axis=1)
         scores: Ints = (after - before + _ROUNDING // 2) // _ROUNDING
-        if need.is_accelerated and not need.request.models and not need.request.flavors:
-            scores -= self._charge[rows] * need.amount // WHOLE
         placed: Ints = np.where(fit.holds, scores, NO_PLACE)
         return placed
 

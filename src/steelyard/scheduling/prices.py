@@ -36,14 +36,12 @@ class Prices:
     """Of the accelerators of one class, made of a mix of tasks.
 
     `fractions`: (milli-device, what one earns in millionths of a device, median milli-cores of its tasks);
-    `wholes`: (devices of a task, median milli-cores). `models`: what a task that would do with any model is
-    charged for each device of one that others need, in thousandths of a device.
+    `wholes`: (devices of a task, median milli-cores).
     """
 
     version: int = 0
     fractions: tuple[tuple[int, int, int], ...] = ()
     wholes: tuple[tuple[int, int], ...] = ()
-    models: tuple[tuple[str, int], ...] = ()
 
 
 PriceList: TypeAlias = Mapping[DeviceClass, Prices]
