@@ -17,6 +17,9 @@ from steelyard.scheduling.placement import ShapePlan, allocations_of
 from steelyard.scheduling.reclaim import Loss
 from steelyard.scheduling.views import RunningView
 
+#: Node looks that weighing one candidate counts as, in the bound on a cycle's searches.
+WEIGHED = 8
+
 #: (tier of the worst, evicted in multiples of twice what is asked, how many, device-µs lost, how much, ids)
 _Cost = tuple[tuple[int, int], int, int, int, int, tuple[int, ...]]
 
@@ -44,10 +47,32 @@ class Domains:
         self.wanted = self.need * self.count
         topology = self.plan.shape.topology
         self.level = topology.required or topology.preferred if topology else None
+        self._facts = {loss.view.attempt_id: self._fact(loss) for loss in losses}  # held, lost
+        self._holders = self._by_node()
+
+    def _fact(self, loss: Loss) -> tuple[int, int]:
+        """How much of the lead class a victim has, and how much work on it would be lost (device-µs)."""
+        primary = self.plan.lead.need.primary
+        held = sum(a.quantity for _, a in allocations_of(loss.view.members) if a.device_class is primary)
+        return held, 0 if loss.is_hold else lost_time(loss.view, self.context.now) * held
+
+    def _by_node(self) -> dict[str, dict[int, list[tuple[Loss, int]]]]:
+        """flavor → node → who has how much of it there."""
+        found: dict[str, dict[int, list[tuple[Loss, int]]]] = {name: {} for name in self.plan.lead.flavors}
+        for loss in self.losses:
+            here: dict[tuple[str, int], int] = {}
+            for member, allocation in allocations_of(loss.view.members):
+                if allocation.flavor in found:
+                    key = (allocation.flavor, member.node_id)
+                    here[key] = here.get(key, 0) + allocation.quantity
+            for (flavor, node_id), amount in here.items():
+                found[flavor].setdefault(node_id, []).append((loss, amount))
+        return found
 
     def best(self) -> tuple[list[Loss], set[int]] | None:
         """The cheapest set over all flavors and domains, and the nodes it frees: empty where nobody needs to
         leave. None where it would not be enough if all left."""
+        self.context.preemption_looks += WEIGHED * len(self.losses)
         found: list[tuple[_Cost, int, list[Loss], set[int]]] = []
         is_free = False
         for rank, flavor in enumerate(self.plan.lead.flavors):
@@ -71,24 +96,19 @@ class Domains:
         """Those on which somebody could leave; and all others where it matters in which domain they lie, or
         which labels they have."""
         board, need = self.context.board, self.plan.lead.need
-        known = {member.node_id for loss in self.losses for member in loss.view.members}
-        ids: Iterable[int] = sorted(node for node in known if board.nodes.position(flavor, node) is not None)
+        holders = self._holders[flavor]
+        usable = board.nodes.position
+        ids: Iterable[int] = sorted(node for node in holders if usable(flavor, node) is not None)
         if self.count > 1 and (self.level or need.labels):
             ids = board.order(flavor)[: self.context.policy.max_nodes]
-        found: dict[int, _Node] = {}
+        found: list[_Node] = []
         for node_id in ids:
             state = board.state(node_id)
             if node_id not in self.banned and matches(state.view, need):
                 domain = state.view.labels.get(self.level, node_id) if self.level else ""
-                found[node_id] = _Node(node_id, domain, self._free(state, flavor))
-        for loss in self.losses:
-            here: dict[int, int] = {}
-            for member, allocation in allocations_of(loss.view.members):
-                if allocation.flavor == flavor and member.node_id in found:
-                    here[member.node_id] = here.get(member.node_id, 0) + allocation.quantity
-            for node_id, amount in here.items():
-                found[node_id].holders.append((loss, amount))
-        return list(found.values())
+                held = holders.get(node_id, [])
+                found.append(_Node(node_id, domain, self._free(state, flavor), held))
+        return found
 
     def _elsewhere(self, flavor: str, nodes: Sequence[_Node]) -> int:
         """How many members other nodes of the flavor could take as they are."""
@@ -151,27 +171,20 @@ class Domains:
 
     def _preference(self, loss: Loss, amount: int) -> tuple[tuple[int, int], int, int, int, int, int]:
         """The worst tier last; no gang for a few devices; the most of it here; the least lost; the newest."""
-        held = self._held(loss)
+        held, lost = self._facts[loss.view.attempt_id]
         return (
-            loss.tier, held // (2 * self.wanted), -min(amount, self.need), held, self._lost(loss),
-            -loss.view.attempt_id,
-        )
-
-    def _held(self, loss: Loss) -> int:
-        classes = self.plan.lead.need.primary
-        return sum(a.quantity for _, a in allocations_of(loss.view.members) if a.device_class is classes)
-
-    def _lost(self, loss: Loss) -> int:
-        return 0 if loss.is_hold else lost_time(loss.view, self.context.now) * self._held(loss)
+            loss.tier, held // (2 * self.wanted), -min(amount, self.need), held, lost, -loss.view.attempt_id,
+        )  # fmt: skip
 
     def _cost(self, losses: Iterable[Loss]) -> _Cost:
         each = list(losses)
-        held = sum(self._held(loss) for loss in each)
+        facts = [self._facts[loss.view.attempt_id] for loss in each]
+        held = sum(fact[0] for fact in facts)
         return (
             max(loss.tier for loss in each),
             held // (2 * self.wanted),
             len(each),
-            sum(self._lost(loss) for loss in each),
+            sum(fact[1] for fact in facts),
             held,
             tuple(sorted(-loss.view.attempt_id for loss in each)),
         )

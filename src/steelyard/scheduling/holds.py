@@ -19,6 +19,9 @@ def settle_holds(context: Context) -> list[DroppedHold]:
     that makes sense. Free places are not enough: a victim is charged until its release is proven, also
     where the preemptor goes elsewhere."""
     dropped, kept = [], []
+    running = context.snapshot.running
+    # what starts meanwhile may count on the end of any victim: until then, short quota ends no hold
+    others_end = any(victim in running for hold in context.snapshot.holds.values() for victim in hold.victims)
     charged, everything = _without_holds(context), Ledger(context.snapshot.trees, context.snapshot.usage)
     for waits, hold in _in_turn(context):
         cause = _drop_cause(context, hold)
@@ -33,7 +36,7 @@ def settle_holds(context: Context) -> list[DroppedHold]:
             charged.add(hold.charges)
             context.commit_hold(hold)
             continue
-        if cause is None and not waits:
+        if cause is None and not waits and not (others_end and not _is_within_quota(charged, hold)):
             cause = DropCause.REVISED if _is_answering(context, hold) else None
         if cause is None:
             kept.append(hold)

@@ -26,7 +26,7 @@ __all__ = ["MAX_LOOKS", "MAX_TRIES", "Pools", "Proposal", "evicted_and_requested
 #: Shapes that may look for victims in one cycle, first in order first.
 MAX_TRIES = 64
 #: Node looks of all these searches in one cycle; the search that passes it is the last.
-MAX_LOOKS = 100_000
+MAX_LOOKS = 50_000
 #: Allocations that all these searches take off and put back in one cycle; the one that passes it is the last.
 MAX_MOVES = 20_000
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from steelyard.model.policy import QUEUE_TREE
 from steelyard.scheduling.board import allocation_room
 from steelyard.scheduling.context import Context
+from steelyard.scheduling.devices import WHOLE
 from steelyard.scheduling.domains import Domains, order_of
 from steelyard.scheduling.ledger import Ask
 from steelyard.scheduling.placement import Plan, ShapePlan, allocations_of
@@ -23,6 +24,8 @@ from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningVie
 
 #: Candidates looked at, as a multiple of the victims allowed.
 CANDIDATES_PER_VICTIM = 16
+#: Those beside them where one device is enough for each member.
+FEW = 64
 #: Sets by domain that are tried before the order alone decides.
 MAX_PROPOSALS = 4
 #: Candidates that are taken in order, as a multiple of the victims allowed.
@@ -90,7 +93,7 @@ def _pool(context: Context, reach: Reach, others: Iterable[str]) -> Pool | None:
     if not losses and not held and not waits:
         return None
     losses.sort(key=order_of)
-    most = CANDIDATES_PER_VICTIM * context.policy.max_victims
+    most = _most_candidates(context, reach)
     looked_at = (*held, *losses[:most])
     stopping += _victims_of(context, held, stopping)
     of_flavor: dict[str, int] = {}
@@ -98,6 +101,13 @@ def _pool(context: Context, reach: Reach, others: Iterable[str]) -> Pool | None:
         for _, allocation in allocations_of(view.members):
             of_flavor[allocation.flavor] = of_flavor.get(allocation.flavor, 0) + allocation.quantity
     return Pool(tuple(stopping), looked_at, len(losses) > most, of_flavor)
+
+
+def _most_candidates(context: Context, reach: Reach) -> int:
+    """Where a member needs one device at most, whoever has one will do, and few have to be weighed."""
+    lead = reach.plan.lead
+    most = CANDIDATES_PER_VICTIM * context.policy.max_victims
+    return most if lead.need.amount > WHOLE else min(most, FEW + CANDIDATES_PER_VICTIM * lead.count)
 
 
 def _answers(context: Context, view: RunningView) -> bool:
