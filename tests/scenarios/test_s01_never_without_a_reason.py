@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from steelyard.scheduling import decide
 from steelyard.store.database import sqlite_url
@@ -60,7 +60,7 @@ def test_a_queue_that_is_not_there_is_a_reason() -> None:
 
 
 @given(cases())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_in_any_world_each_shape_that_waits_is_explained_in_its_first_cycle(case: Case) -> None:
     decisions = decide(case.snapshot, case.policy, NOW)
     after = case.snapshot.apply(decisions)

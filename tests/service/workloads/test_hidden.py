@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from steelyard import locale
 from steelyard.model.ids import render
@@ -78,14 +78,14 @@ def others(snapshot: Snapshot) -> list[str]:
 
 @pytest.mark.requirement("J12")
 @given(cases().filter(lambda case: case.shape.project == "p").map(hidden))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_nothing_that_a_member_is_told_names_anybody_else(case: Case) -> None:
     answer = json.dumps(told(case, MEMBER), ensure_ascii=False)
     assert [word for word in (*SECRETS, *others(case.snapshot)) if word in answer] == []
 
 
 @given(cases().filter(lambda case: case.shape.project == "p").map(hidden))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_sums_are_the_same_for_a_member_and_for_an_operator(case: Case) -> None:
     mine, all_of_it = told(case, MEMBER), told(case, OPERATOR)
     for part in ("reasons", "remedies"):

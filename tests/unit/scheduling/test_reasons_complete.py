@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.scheduling import explain
@@ -28,7 +28,7 @@ def waits(case: Case) -> list[Reason] | None:
 
 @pytest.mark.requirement("E5", "J4")
 @given(cases())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_waits_has_a_reason_that_says_what_wakes_it_and_holders_sum_to_the_shortfall(
     case: Case,
 ) -> None:
@@ -45,7 +45,7 @@ def test_whatever_waits_has_a_reason_that_says_what_wakes_it_and_holders_sum_to_
 
 
 @given(cases())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_limit_on_the_path_that_is_short_and_every_flavor_is_named(case: Case) -> None:
     reasons = waits(case)
     turn = turn_of(world_of(case.snapshot, case.shape, case.item), case.policy, NOW)

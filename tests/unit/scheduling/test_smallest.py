@@ -155,7 +155,7 @@ def check_all(case: Case) -> Counter[str]:
 
 @pytest.mark.requirement("J4", "E5")
 @given(cases() | planned())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_change_applied_starts_the_workload_and_nothing_smaller_of_its_kind_does(case: Case) -> None:
     check_all(case)
 
