@@ -14,7 +14,7 @@ _VERDICT = frozenset({"code", "group", "responsible", "action"})
 
 
 def with_texts(body: Any, lang: str) -> Any:
-    """The same answer with `text` in each reason, remedy, factor and verdict, and where it is of a release."""
+    """The same answer with `text` in each reason, remedy, factor and verdict, and what is of a release."""
     return _with_texts(body, lang, {})
 
 
