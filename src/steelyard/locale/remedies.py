@@ -14,7 +14,8 @@ def remedy_text(remedy: Mapping[str, Any], lang: str) -> str:
     raises = [text("remedy.raise", each, lang) for each in remedy.get("raises") or ()]
     params["raises"] = text("remedy.and", None, lang).join(raises)
     params["holders"] = holders_list(remedy.get("holders") or (), params, lang)
-    told = text(str(remedy["code"]), params, lang)
+    several = "-several" if len(remedy.get("holders") or ()) > 1 else ""
+    told = text(f"{remedy['code']}{several}", params, lang)
     if remedy.get("approximate"):
         told += ("" if lang == "zh" else " ") + text("reason.approximate", None, lang)
     return told

@@ -68,7 +68,8 @@ def holders_to_wait_for(trial: Tries) -> Iterable[Remedy]:
 def _several(
     trial: Tries, context: Context, plan: ShapePlan, candidates: list[RunningView], cut: bool
 ) -> Iterable[Remedy]:
-    """The shortest run of those that end first that starts it; by halving."""
+    """The shortest run of those that end first that starts it, by halving; without those whose end it does
+    not take."""
     low, high = 1, len(candidates)
     if high < 2 or (plan.roles and not plan.shape.least and not _could(context, plan, candidates)):
         return
@@ -80,7 +81,20 @@ def _several(
             high = middle
         else:
             low = middle
-    yield _remedy(plan, candidates[:high], cut)
+    needed = _needed(trial, plan, candidates[:high], cut)
+    yield _remedy(plan, needed, cut or len(needed) > MAX_SINGLES)
+
+
+def _needed(trial: Tries, plan: ShapePlan, ended: list[RunningView], cut: bool) -> list[RunningView]:
+    """Leaves out whoever may stay: first all that give nothing of the lead role's class, then one by one."""
+    giving = [run for run in ended if _holder(plan, run).amount]
+    if giving and len(giving) < len(ended) and trial.starts_with(_remedy(plan, giving, cut)):
+        ended = giving
+    for run in list(ended)[:MAX_SINGLES]:
+        rest = [other for other in ended if other is not run]
+        if rest and trial.starts_with(_remedy(plan, rest, cut)):
+            ended = rest
+    return ended
 
 
 def _ends(run: RunningView, now: int) -> tuple[bool, int, int, int, int]:

@@ -323,6 +323,20 @@ def test_where_one_end_does_not_do_those_that_end_first_are_waited_for_together(
     assert [holder.amount for holder in wait.holders] == [1000, 1000, 1000]
 
 
+def test_who_gives_nothing_of_what_is_missing_is_not_waited_for() -> None:
+    base = started(
+        snapshot([node(1, gpus=2)]),
+        group(shape("cpu", request(cpu=1000)), item(1), item(2)), group(shape("run", ONE), item(3), item(4)),
+    )  # fmt: skip
+    running = {
+        attempt: replace(run, ends_by=NOW + attempt * SECOND) for attempt, run in base.running.items()
+    }
+    wanted = shape("s", request(gpu=2000))
+    found = told(replace(base, running=running, pending=(group(wanted, item(9)),)), wanted, item(9))
+    wait = next(remedy for remedy in found if remedy.kind is RemedyKind.WAIT_FOR)
+    assert wait.attempts == (3, 4)
+
+
 def test_nothing_is_told_for_what_is_not_eligible_yet_and_where_the_queue_is_stopped() -> None:
     wanted = shape("s", request(gpu=8000))
     later = item(1, not_before=NOW + SECOND)
