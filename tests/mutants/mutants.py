@@ -1,7 +1,7 @@
 """Runs a test against a copy of the product with one fault in it.
 
-`mutants.yaml` lists the faults: `name`, `says` (what the fault is), `file` below `src/steelyard`, `old` text
-that stands there just once, `new` text, and `test`, a node id that passes without the fault. A fault is caught
+`mutants.yaml` lists the faults: `name`, `says` (what it is), `file` below `src/steelyard`, `old` text that
+stands there just once, `new` text, and `test`, a node id that passes without the fault. A fault is caught
 when that test fails on the copy; `no tests ran` or an error of collection does not count.
 """
 
