@@ -120,9 +120,10 @@ def _reasons(session: Session, row: Mapping[str, Any]) -> None:
         "cli.what-if.reasons", project=row["project"], queue=row["queue"], priority=row["priority"],
         count=row["waiting"],
     )  # fmt: skip
-    for sign, side in (("-", "before"), ("+", "after")):
-        for reason in row[side][:3]:
-            session.line(f"  {sign} {session.reason(reason)}")
+    told = {side: [session.reason(reason) for reason in row[side]] for side in ("before", "after")}
+    for sign, side, other in (("-", "before", "after"), ("+", "after", "before")):
+        for sentence in [each for each in told[side] if each not in told[other]][:3]:
+            session.line(f"  {sign} {sentence}")
 
 
 def _left_out(session: Session, count: int) -> None:

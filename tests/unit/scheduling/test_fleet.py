@@ -72,6 +72,15 @@ def test_what_is_free_where_follows_the_nodes(steps: list[dict[int, int | None]]
             )  # fmt: skip
 
 
+def test_what_only_gives_and_takes_devices_keeps_the_frame_and_moves_the_sums() -> None:
+    first = Fleet({number: view(number, 4) for number in range(1, 4)})
+    first.room("a100")
+    fleet = first.with_({2: view(2, 1)}, []).with_({2: view(2, 2), 3: view(3, 0)}, [])
+    assert fleet.frame is first.frame
+    assert (fleet.room("a100").free, fleet.room("a100").whole.tolist()) == (6000, [4, 2, 0])
+    assert first.room("a100").free == 12_000
+
+
 def run(number: int, kind: int) -> RunningView:
     """One that has a device; what kind says is its priority, where it is and whether it stops or ends."""
     allocation = AllocationPlan(kind, kind, f"f{kind % 2}", DeviceClass.GPU, 1000)
