@@ -73,7 +73,7 @@ def ask(desk: Desk, principal: Principal, changes: object) -> Json:
             _submit(imagined, submit, ground, principal, now)
         outcome = what_if(snapshot, policy, now, imagined.changes)
         seen = scope(principal, Verb.VIEW, NOUN)
-        shown = _Shown(view, seen, outcome)
+        shown = _Shown(view, seen, outcome, _names_of(submits))
         return {
             "at": now,
             "policy_version": policy.version,
@@ -169,8 +169,10 @@ _WOULD = {Fate.STARTS: "start", Fate.HELD: "hold", Fate.WAITS: "wait", Fate.REFU
 class _Shown:
     """An outcome as its reader may see it."""
 
-    def __init__(self, view: View, seen: Scope, outcome: Outcome) -> None:
+    def __init__(self, view: View, seen: Scope, outcome: Outcome, imagined: Mapping[str, str]) -> None:
+        """`imagined`: names of what is imagined as submitted, by shown id."""
         self.seen = seen
+        self.imagined = imagined
         self.outcome = outcome
         after = outcome.after
         self.fates = after.fates()
@@ -210,10 +212,19 @@ class _Shown:
         return {
             "name": name,
             "would": would,
-            "reasons": [reason_view(scoped_reason(reason, self.seen)) for reason in reasons],
+            "reasons": [self._reason(reason) for reason in reasons],
             "placement": None if placed is None else placement_view(self.nodes, placed),
             "victims": victims,
         }
+
+    def _reason(self, reason: Reason) -> Json:
+        """What is imagined is called by its name: nobody can look up its id."""
+        view = reason_view(scoped_reason(reason, self.seen))
+        view["holders"] = [
+            {**holder, "name": self.imagined[holder["id"]]} if holder["id"] in self.imagined else holder
+            for holder in view["holders"]
+        ]
+        return view
 
     def changed(self) -> Json:
         """Real work whose fate differs, the most interesting first; others' work has no name."""
@@ -262,12 +273,21 @@ class _Shown:
                 "priority": each.shape.priority,
                 "requested": {cls.value: n for cls, n in sorted(each.shape.totals().items())},
                 "waiting": waiting.get(each.shape.key, 0),
-                "before": [reason_view(scoped_reason(reason, self.seen)) for reason in each.before],
-                "after": [reason_view(scoped_reason(reason, self.seen)) for reason in each.after],
+                "before": [self._reason(reason) for reason in each.before],
+                "after": [self._reason(reason) for reason in each.after],
             }
             for each in found[:MAX_SHOWN]
         ]
         return {"reasons": rows, "reasons_count": len(found)}
+
+
+def _names_of(submits: Iterable[_Submit]) -> dict[str, str]:
+    return {
+        render("workload", item.workload_id): submit.asked.spec.name
+        for submit in submits
+        if submit.asked is not None
+        for item in submit.items
+    }
 
 
 _RANK = {

@@ -51,3 +51,8 @@ def test_a_form_that_makes_no_sense_is_told_what_is_wrong(floor: Floor, form: di
     answer = floor.as_("root").post("/what-if", form)
     assert answer.status_code == 400
     assert 'role="alert"' in answer.text
+
+
+def test_what_is_imagined_is_called_by_its_name_where_it_holds_something(floor: Floor) -> None:
+    found = asked(floor, "root", document=JOB % 1)
+    assert "Held by imagined (1" in found
