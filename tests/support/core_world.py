@@ -36,6 +36,7 @@ from steelyard.scheduling import (
     with_unbounded_root,
 )
 from steelyard.scheduling.fleet import as_fleet
+from steelyard.scheduling.prices import Prices
 from steelyard.scheduling.runs import as_runs
 from steelyard.scheduling.snapshot import least_of, limited
 from tests.support.core_books import NaiveTree, by_place, own_charges
@@ -50,6 +51,10 @@ FLAVORS = {
     "a100": (GPU, "c1"), "h100": (GPU, "c2"), "npu910": (NPU, "c1"),
     "cpu-c1": (CPU, "c1"), "cpu-c2": (CPU, "c2"), "memory-c1": (MEMORY, "c1"), "memory-c2": (MEMORY, "c2"),
 }  # fmt: skip
+#: What sizes of a fraction earn, where nodes are chosen by their value.
+PRICES = Prices(1, ((250, 250_000, 1_000), (300, 333_333, 1_000), (500, 500_000, 1_000)), ((1, 1_000),))
+#: Of shapes that run on both models, on one of them slower.
+SPEEDS = (("a100", 400), ("h100", 1000))
 
 
 @dataclass(frozen=True)
@@ -327,6 +332,7 @@ class World:
             pending=tuple(self._groups()),
             running={job.attempt_id: running_view(job) for job in self.in_phase("running", "stopping")},
             holds={job.attempt_id: job.hold for job in self.jobs.values() if job.hold is not None},
+            prices={GPU: PRICES},
             last_looked=dict(self.looked),
         )
 
@@ -392,6 +398,7 @@ def _shape(key: str, chance: random.Random) -> Shape:
         key, chance.choice(("q1", "q1", *QUEUES)), project, (f"ns-{project}", project, "team"),
         chance.choice((0, 0, 5, 10)), tuple(roles), chance.random() < 0.8, "training",
         time_limit=chance.choice((None, None, 2 * SECOND, 9 * SECOND)), least=least, topology=near,
+        speeds=SPEEDS if key.endswith(("1", "4")) and roles[0][2].amount(GPU) else (),
     )  # fmt: skip
 
 

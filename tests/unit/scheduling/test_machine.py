@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from steelyard.model.policy import Policy, Precedence, PreemptionRule, QueueRules, ResourceGroup
+from steelyard.model.policy import (
+    ModelOrder,
+    NodeOrder,
+    Policy,
+    Precedence,
+    PreemptionRule,
+    QueueRules,
+    ResourceGroup,
+)
 from steelyard.scheduling import decide
 from tests.support.core_checks import check_placements
 from tests.support.core_world import SECOND, World
@@ -29,6 +38,10 @@ POLICIES = (
             "q2": QueueRules(precedence=Precedence.LEAST_SERVED, reservations=2),
         },
     ),
+)
+SCORED = (
+    Policy(7, nodes=NodeOrder.NODE_VALUE, models=ModelOrder.ADVANTAGE),
+    Policy(8, nodes=NodeOrder.BEST_FIT, defaults=QueueRules(reservations=0)),
 )
 
 
@@ -82,10 +95,10 @@ TestCore.settings = settings(
 )
 
 
-def run(seed: int, steps: int) -> World:
+def run(seed: int, steps: int, policies: Sequence[Policy] = POLICIES) -> World:
     """A seeded run: mostly work that comes and goes, now and then a disturbance."""
     chance = random.Random(seed)
-    world = World(chance.choice(POLICIES), chance.choice((2, 512)), seed)
+    world = World(chance.choice(policies), chance.choice((2, 512)), seed)
     for _ in range(steps):
         _step(world, chance)
     return world
@@ -116,6 +129,11 @@ def _step(world: World, chance: random.Random) -> None:
 def test_the_books_add_up_after_every_step_of_a_long_life(seed: int) -> None:
     world = run(seed, 250)
     assert world.counts["placed"] > 20
+
+
+@pytest.mark.parametrize("policy", SCORED, ids=("NodeValue", "BestFit"))
+def test_the_books_add_up_where_nodes_and_models_are_scored(policy: Policy) -> None:
+    assert run(2, 120, (policy,)).counts["placed"] > 10
 
 
 @pytest.mark.soak
