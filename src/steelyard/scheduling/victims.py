@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from steelyard.model.policy import QUEUE_TREE
 from steelyard.scheduling.board import allocation_room
@@ -26,6 +27,8 @@ from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningVie
 CANDIDATES_PER_VICTIM = 16
 #: Those beside them where one device is enough for each member.
 FEW = 64
+#: Attempts of a queue that are gone through for candidates, as a multiple of these.
+SCANNED = 8
 #: Sets by domain that are tried before the order alone decides.
 MAX_PROPOSALS = 4
 #: Candidates that are taken in order, as a multiple of the victims allowed.
@@ -48,11 +51,40 @@ class Pools:
     def __init__(self, context: Context) -> None:
         self.context = context
         self._borrowers: dict[str, tuple[str, ...]] = {}
+        self._stopping: dict[str, list[RunningView]] | None = None
 
     def of(self, plan: ShapePlan, item: PendingItem) -> tuple[Reach, Pool | None]:
         """What an attempt may take, and from whom; None when nobody may make room for it."""
         reach = Reach(self.context, plan, item)
-        return reach, _pool(self.context, reach, self._others(reach))
+        return reach, self._pool(reach, [reach.queue, *self._others(reach)])
+
+    def _stops(self, queue: str) -> list[RunningView]:
+        """What stops in a queue, since before this cycle or by it."""
+        running = self.context.snapshot.running
+        if self._stopping is None:
+            self._stopping = {}
+            for view in running.values():
+                if view.stopping:
+                    self._stopping.setdefault(view.queue, []).append(view)
+        evicted = [running[key] for key, made in self.context.evictions.items() if made.queue == queue]
+        known = [*self._stopping.get(queue, ()), *evicted]
+        return sorted(known, key=lambda view: view.attempt_id)
+
+    def _pool(self, reach: Reach, queues: list[str]) -> Pool | None:
+        context, most = self.context, _most_candidates(self.context, reach)
+        stopping = [view for queue in queues for view in self._stops(queue)]
+        losses = [loss for queue in queues for loss in _losses(context, reach, queue, most)]
+        held = [loss for loss in (_held(reach, hold) for hold in _kept(context)) if loss is not None]
+        if not losses and not held and all(reach.loss(view) is None for view in stopping):
+            return None
+        losses.sort(key=order_of)
+        looked_at = (*held, *losses[:most])
+        stopping += _victims_of(context, held, stopping)
+        of_flavor: dict[str, int] = {}
+        for view in (*stopping, *(loss.view for loss in looked_at)):
+            for _, allocation in allocations_of(view.members):
+                of_flavor[allocation.flavor] = of_flavor.get(allocation.flavor, 0) + allocation.quantity
+        return Pool(tuple(stopping), looked_at, len(losses) > most, of_flavor)
 
     def _others(self, reach: Reach) -> list[str]:
         """Other queues from which something may be taken. Who borrows is looked up once a cycle: what a cycle
@@ -77,30 +109,16 @@ class Pools:
         return known
 
 
-def _pool(context: Context, reach: Reach, others: Iterable[str]) -> Pool | None:
-    stopping: list[RunningView] = []
-    losses: list[Loss] = []
-    waits = False  # somebody stops who would have been a victim
-    for queue in (reach.queue, *others):
-        for view in context.running_in(queue):
-            loss = reach.loss(view)
-            if context.is_stopping(view):
-                stopping.append(view)
-                waits = waits or loss is not None
-            elif loss is not None and _answers(context, view):
-                losses.append(loss)
-    held = [loss for loss in (_held(reach, hold) for hold in _kept(context)) if loss is not None]
-    if not losses and not held and not waits:
-        return None
-    losses.sort(key=order_of)
-    most = _most_candidates(context, reach)
-    looked_at = (*held, *losses[:most])
-    stopping += _victims_of(context, held, stopping)
-    of_flavor: dict[str, int] = {}
-    for view in (*stopping, *(loss.view for loss in looked_at)):
-        for _, allocation in allocations_of(view.members):
-            of_flavor[allocation.flavor] = of_flavor.get(allocation.flavor, 0) + allocation.quantity
-    return Pool(tuple(stopping), looked_at, len(losses) > most, of_flavor)
+def _losses(context: Context, reach: Reach, queue: str, most: int) -> list[Loss]:
+    """A queue's possible victims in order: one more than will be looked at shows that there are more."""
+    found: list[Loss] = []
+    lower_only = queue == reach.queue or reach.item.guaranteed
+    for view in islice(context.running_in(queue), SCANNED * most):
+        if len(found) > most or (lower_only and view.priority >= reach.priority):
+            break
+        if not context.is_stopping(view) and (loss := reach.loss(view)) and _answers(context, view):
+            found.append(loss)
+    return found
 
 
 def _most_candidates(context: Context, reach: Reach) -> int:
