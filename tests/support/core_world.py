@@ -3,6 +3,8 @@
 `World` keeps its own book of who waits, runs and is held, and makes each snapshot out of it from nothing.
 What `decide` answers is checked against the book (`core_checks`), then booked. Events take plain integers,
 so that a state machine and a seeded run can drive the same world.
+
+Long because a world is one class: whatever happens to it reads and writes the same book.
 """
 
 from __future__ import annotations
