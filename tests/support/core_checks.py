@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import MemberPlan, MemberRequest, Shape
@@ -190,7 +190,7 @@ def settled_charges(snapshot: Snapshot) -> Iterable[Charge]:
     return (item for each in charged for item in each.charges)
 
 
-def check_nothing_idle(rest: Snapshot, now: int) -> None:
+def check_nothing_idle(rest: Snapshot, policy: Policy, now: int) -> None:
     """At rest, no single member waits for whom there is room and quota: what is blocked is truly blocked."""
     if rest.holds:
         return
@@ -199,8 +199,11 @@ def check_nothing_idle(rest: Snapshot, now: int) -> None:
     for group in rest.pending:
         shape = group.shape
         gang = len(shape.roles) > 1 or shape.roles[0][1] > 1
+        rules = policy.queues.get(shape.queue)
         if gang or rest.trees[QUEUE_TREE].nodes[shape.queue].stopped:
             continue
+        if rules is not None and rules.groups:
+            continue  # such a queue has only the flavors that it names
         if any(item.not_before <= now for item in group.heads):
             for charges in _single_places(rest, shape.roles[0][2]):
                 at = {QUEUE_TREE: shape.queue, ORG_TREE: shape.org_path[0]}

@@ -29,7 +29,7 @@ MAX_TRIES = 16
 TRIES_BESIDE = 3
 #: Ends that are looked past in all these searches of one cycle, and those before where they begin.
 MAX_MOVES = 1_024
-MAX_PASSED = 8_192
+MAX_PASSED = 4_096
 
 
 class Reservations:

@@ -7,6 +7,7 @@ follow the board: what it changed since the last look is read again, nothing els
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,31 +17,38 @@ from steelyard.scheduling.prices import WHOLE, Ints
 from steelyard.scheduling.views import NodeView
 
 
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Of nodes as their views are. Kept beside the fleet, so that the next cycle reads only views that are
+    new; not to be changed, but copied."""
+
+    views: list[NodeView]
+    node_ids: list[int]
+    flavors: list[str]
+    names: list[str]
+    numbers: Ints
+    nodes: Ints
+    rows_of: dict[int, list[int]]
+    cpu: Ints
+    memory: Ints
+    left: Ints
+    free: Ints
+
+
 class Sheet:
     """Made once a cycle, when the first need asks for scores."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.at = len(board.touched)
-        pairs = sorted((node, name) for name in board.usable for node in board.order(name))
-        self.node_ids = sorted({node for node, _ in pairs})
-        index = {node: number for number, node in enumerate(self.node_ids)}
-        self.flavors = [name for _, name in pairs]
-        self.names = sorted(set(self.flavors))
-        numbers = {name: number for number, name in enumerate(self.names)}
-        self.numbers: Ints = np.array([numbers[name] for name in self.flavors], dtype=np.int64)
-        self.nodes: Ints = np.array([index[node] for node, _ in pairs], dtype=np.int64)
-        self.rows_of: dict[int, list[int]] = {}
-        for row, (node, _) in enumerate(pairs):
-            self.rows_of.setdefault(node, []).append(row)
-        found = [_read(board, node) for node in self.node_ids]
-        self.cpu: Ints = np.array([cpu for cpu, _, _ in found], dtype=np.int64)
-        self.memory: Ints = np.array([memory for _, memory, _ in found], dtype=np.int64)
-        lists = [found[index[node]][2].get(name, []) for node, name in pairs]
-        self.left: Ints = _matrix(lists)
-        self.free: Ints = np.zeros(len(self.node_ids), dtype=np.int64)  # of a node's accelerators
-        np.add.at(self.free, self.nodes, self.left.sum(axis=1))
+        self.at = 0
+        columns = _columns(board)
+        self.node_ids, self.flavors = columns.node_ids, columns.flavors
+        self.names, self.numbers = columns.names, columns.numbers
+        self.nodes, self.rows_of = columns.nodes, columns.rows_of
+        self.cpu, self.memory = columns.cpu.copy(), columns.memory.copy()
+        self.left, self.free = columns.left.copy(), columns.free.copy()
         self.changed: list[int] = []  # rows, in the order in which they changed
+        self.sync()
 
     def sync(self) -> None:
         """Reads again what the board changed."""
@@ -60,11 +68,71 @@ class Sheet:
         self.at = len(touched)
 
     def _write(self, row: int, left: list[int]) -> None:
-        if len(left) > self.left.shape[1]:  # given back on a node that had shown fewer devices
-            more = np.zeros((len(self.left), len(left) - self.left.shape[1]), dtype=np.int64)
-            self.left = np.concatenate([self.left, more], axis=1)
+        self.left = _wide(self.left, len(left))  # given back on a node that had shown fewer devices
         self.left[row] = 0
         self.left[row, : len(left)] = left
+
+
+def _columns(board: Board) -> _Columns:
+    memory = board.nodes.frame.memory
+    kept = memory.get("sheet")
+    if kept is None or kept[0] != board.usable:
+        made = _read_all(board)
+    else:
+        assert isinstance(kept[1], _Columns)
+        made = _followed(kept[1], board)
+    memory["sheet"] = (board.usable, made)
+    return made
+
+
+def _read_all(board: Board) -> _Columns:
+    pairs = sorted((node, name) for name in board.usable for node in board.order(name))
+    node_ids = sorted({node for node, _ in pairs})
+    index = {node: number for number, node in enumerate(node_ids)}
+    rows_of: dict[int, list[int]] = {}
+    for row, (node, _) in enumerate(pairs):
+        rows_of.setdefault(node, []).append(row)
+    nodes: Ints = np.array([index[node] for node, _ in pairs], dtype=np.int64)
+    views = [board.nodes[node] for node in node_ids]
+    found = [_read_view(view) for view in views]
+    left = _matrix([found[index[node]][2].get(name, []) for node, name in pairs])
+    free: Ints = np.zeros(len(node_ids), dtype=np.int64)  # of a node's accelerators
+    np.add.at(free, nodes, left.sum(axis=1))
+    flavors = [name for _, name in pairs]
+    names = sorted(set(flavors))
+    numbers = {name: number for number, name in enumerate(names)}
+    return _Columns(
+        views, node_ids, flavors, names, np.array([numbers[name] for name in flavors], dtype=np.int64),
+        nodes, rows_of,
+        np.array([cpu for cpu, _, _ in found], dtype=np.int64),
+        np.array([memory for _, memory, _ in found], dtype=np.int64), left, free,
+    )  # fmt: skip
+
+
+def _followed(known: _Columns, board: Board) -> _Columns:
+    """The columns with what changed since read again."""
+    views = [board.nodes[node] for node in known.node_ids]
+    stale = [at for at, (old, new) in enumerate(zip(known.views, views, strict=True)) if old is not new]
+    if not stale:
+        return known
+    cpu, memory, left, free = known.cpu.copy(), known.memory.copy(), known.left.copy(), known.free.copy()
+    for at in stale:
+        cpu[at], memory[at], lists = _read_view(views[at])
+        left = _wide(left, max(map(len, lists.values()), default=0))
+        rows = known.rows_of[known.node_ids[at]]
+        for row in rows:
+            each = lists.get(known.flavors[row], [])
+            left[row] = 0
+            left[row, : len(each)] = each
+        free[at] = left[rows].sum()
+    return replace(known, views=views, cpu=cpu, memory=memory, left=left, free=free)
+
+
+def _wide(left: Ints, width: int) -> Ints:
+    if width <= left.shape[1]:
+        return left
+    more: Ints = np.zeros((len(left), width - left.shape[1]), dtype=np.int64)
+    return np.concatenate([left, more], axis=1)
 
 
 def _matrix(lists: list[list[int]]) -> Ints:
