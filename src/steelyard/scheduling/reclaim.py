@@ -88,6 +88,7 @@ class Reach:
         self.node = self.queue if known else None
         self.contended = contended(context, plan) if self._may_reach_out() else ()
         self._ties: dict[str, Tie | None] = {}
+        self._runtimes: dict[str, int] = {}
         self._release = self._own_release()
         asked = self._asked() if self.contended else {}
         self._is_within_now = all(
@@ -146,6 +147,12 @@ class Reach:
 
     def min_runtime(self, queue: str) -> int:
         """What a victim of the queue must have run: as its side of the common ancestor has it (after KAI)."""
+        known = self._runtimes.get(queue)
+        if known is None:
+            known = self._runtimes[queue] = self._min_runtime(queue)
+        return known
+
+    def _min_runtime(self, queue: str) -> int:
         if queue == self.queue or self.tree is None or self.node is None or queue not in self.tree.nodes:
             return self.context.rules.of(queue).preemption.min_runtime
         met = meeting(self.tree, self.node, queue)
