@@ -70,7 +70,7 @@ class Scheduler:
             at=decisions.now,
             log_size=context.next_seq,
             last_hash=context.last_hash,
-            observations_json=basis_body(snapshot, decisions.now, written),
+            observations_json=basis_body(snapshot, decisions, written),
             policy_version=decisions.policy_version,
             decisions_json=decisions_body(decisions),
             reasons_json=_encode(sorted(decisions.reasons)).decode(),
