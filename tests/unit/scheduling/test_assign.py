@@ -108,7 +108,7 @@ def test_whether_borrowing_ends_the_search(rules: Policy, taken: str) -> None:
         (walks(borrow=Search.TRY_NEXT, preference=Preference.PREEMPTION_OVER_BORROWING), "t4"),
         (walks(order=("t4",)), "t4"),
     ],
-    ids=["borrows", "preempts at once", "preempts rather, of those walked", "preempts rather", "nothing else"],
+    ids=["borrows", "preempts at once", "preempts rather, of the walked", "preempts rather", "nothing else"],
 )
 def test_the_smaller_drawback_is_taken(rules: Policy, taken: str) -> None:
     """T4 is owned and full of work of low priority; the others are free and would be borrowed."""

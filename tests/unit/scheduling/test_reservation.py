@@ -118,7 +118,8 @@ def test_work_without_a_time_limit_is_bounded_by_what_like_work_took() -> None:
     runs = Learned(20, tuple(sorted([HOUR] * 15 + [4 * HOUR] * 5)))
     times = RunTimes(1, {"template/fit": runs})
     unbounded = replace(limited("runs", 1, None), template="fit")
-    base = started(snapshot([node(1, gpus=4)]), group(unbounded, *(item(n) for n in (90, 91))), at=NOW - HOUR // 2)
+    running = group(unbounded, *(item(n) for n in (90, 91)))
+    base = started(snapshot([node(1, gpus=4)]), running, at=NOW - HOUR // 2)
     behind = replace(limited("same", 1, None), template="fit")
     other = limited("other", 1, None)
     base = replace(waiting(base, limited("wide", 4, 1), behind, other), run_times=times)
@@ -127,7 +128,8 @@ def test_work_without_a_time_limit_is_bounded_by_what_like_work_took() -> None:
     assert placed(decide(base, POLICY, NOW)) == []  # one may take four hours, of the other nobody knows
     later = replace(base, run_times=RunTimes(2, {"template/fit": Learned(20, (HOUR,) * 20)}))
     assert [made.starts_at for made in decide(later, POLICY, NOW).reservations] == [NOW + HOUR // 2]
-    soon = replace(later, run_times=RunTimes(3, {"template/fit": Learned(20, (HOUR // 2,) * 10 + (HOUR,) * 10)}))
+    mixed = Learned(20, (HOUR // 2,) * 10 + (HOUR,) * 10)
+    soon = replace(later, run_times=RunTimes(3, {"template/fit": mixed}))
     assert placed(decide(soon, POLICY, NOW)) == []
 
 
