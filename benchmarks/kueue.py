@@ -1,5 +1,5 @@
-"""Kueue's own performance work (its generator's configurations `baseline` and `large-scale`) as our benchmarks
-take it: who is submitted when, the queues as documents, and the least time that any scheduler could need.
+"""Kueue's own performance work (its generator's configurations `baseline` and `large-scale`) as our
+benchmarks take it: who is submitted when, the queues as documents, the least time that any scheduler needs.
 
 A unit is one core. Each queue owns 20 and may borrow 100 within its cohort.
 """

@@ -1,5 +1,6 @@
 """Kueue's performance work through the whole control plane: submitted when its generator would, every
-transition durable with its leaf, run by the simulated engine. On the machine's clock, or on one that moves when told.
+transition durable with its leaf, run by the simulated engine.
+On the machine's clock, or on one that moves when it is told.
 """
 
 from __future__ import annotations
