@@ -157,8 +157,9 @@ class Reservations:
         ledger = self._ledger
         world = Ledger(ledger.trees, ledger.worlds[-1])
         net: dict[tuple[str, str, str], int] = {}
+        planned = {other.attempt_id for other in self.made}  # charged below where they run then
         for release in self._timeline.by(made.starts_at):
-            if release.attempt_id not in ledger.ending:
+            if release.attempt_id not in ledger.ending and release.attempt_id not in planned:
                 for item in release.charges:
                     key = (item.tree, item.node, item.subject)
                     net[key] = net.get(key, 0) + item.quantity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from steelyard.model.policy import Policy, QueueRules
@@ -234,6 +234,7 @@ def a_life(jobs: list[tuple[int, int, int, int]], reservations: int, limits: boo
     limits=st.booleans(),
     nodes=st.integers(1, 3),
 )
+@example([(0, 1, 2, 2), (0, 1, 3, 1), (0, 1, 3, 1), (0, 1, 3, 1), (0, 2, 3, 1), (1, 1, 2, 3)], 2, True, 2)
 def test_nobody_starts_later_than_the_place_that_was_promised_first(
     jobs: list[tuple[int, int, int, int]], reservations: int, limits: bool, nodes: int
 ) -> None:
