@@ -18,7 +18,7 @@ from steelyard.locale import LANGUAGES
 from steelyard.model.reasons import ReasonCode
 from steelyard.services import workload_document
 from steelyard.services.kinds import Kind
-from tools import device_table, lifecycle_table
+from tools import device_table, lifecycle_table, scenarios
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -148,6 +148,16 @@ def test_every_command_is_named_somewhere() -> None:
 
 
 # --- what is made from the code ---------------------------------------------------------------------
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_scenarios_name_the_tests_that_there_are(lang: str) -> None:
+    page = scenarios.TABLE.page(lang).read_text(encoding="utf-8")
+    assert scenarios.TABLE.replaced(page, lang) == page, "run python -m tools.scenarios"
+    for scenario in scenarios.scenarios():
+        for test in scenarios.tests_of(scenario):
+            path, _, name = test.partition("::")
+            assert f"def {name}(" in read(path)
+
+
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_the_lifecycle_table_is_that_of_the_model(lang: str) -> None:
     page = lifecycle_table.TABLE.page(lang).read_text(encoding="utf-8")
