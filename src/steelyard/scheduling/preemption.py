@@ -28,7 +28,7 @@ MAX_TRIES = 64
 #: Node looks of all these searches in one cycle; the search that passes it is the last.
 MAX_LOOKS = 50_000
 #: Allocations that all these searches take off and put back in one cycle; the one that passes it is the last.
-MAX_MOVES = 20_000
+MAX_MOVES = 8_000
 
 #: A hold, the evictions it needs, and the holds of others that it takes over.
 Proposal: TypeAlias = tuple[HoldView, list[Eviction], list[HoldView]]
