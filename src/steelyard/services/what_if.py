@@ -37,6 +37,7 @@ from steelyard.store.database import View
 
 Json = dict[str, Any]
 MAX_CHANGES, MAX_COPIES, MAX_SHOWN = 64, 512, 500
+MAX_IMAGINED = 4096  # workloads that all submits of one question come to, members of arrays each by itself
 CHANGES = ("submit", "limit", "documents", "add_devices", "cordon", "uncordon", "end")
 
 
@@ -146,7 +147,10 @@ def _submit(imagined: Imagined, submit: _Submit, ground: Ground, principal: Prin
     submit.refused = can_ever_fit(changed, policy, asked.shape) or over_refusing_limit(changed, asked.shape)
     if submit.refused:
         return
-    for guaranteed, standby in _members(asked) * submit.copies:
+    members = _members(asked)
+    if len(imagined.changes) + len(members) * submit.copies > MAX_IMAGINED:
+        raise InvalidError("field-out-of-bounds", path="submit.copies", low=1, high=MAX_IMAGINED)
+    for guaranteed, standby in members * submit.copies:
         number = imagined.next_id()
         item = PendingItem(number, number, now, guaranteed=guaranteed, standby=standby)
         submit.items.append(item)

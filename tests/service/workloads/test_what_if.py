@@ -8,6 +8,7 @@ import pytest
 
 from steelyard.evidence.leaf import ActorRef
 from steelyard.model.errors import ForbiddenError, InvalidError, NotFoundError
+from steelyard.services import what_if
 from steelyard.services.what_if import MAX_CHANGES, MAX_COPIES, ask
 from steelyard.services.workloads import Desk, submit
 from steelyard.store import tables as t
@@ -148,6 +149,18 @@ def test_what_is_wrong_in_a_question_is_said(desk: Desk) -> None:
     for changes in WRONG:
         with pytest.raises(InvalidError):
             ask(desk, ROOT, changes)
+
+
+def test_all_submits_of_a_question_together_are_bounded(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(what_if, "MAX_IMAGINED", 4)
+    array = workload(array={"completions": 3, "parallelism": 3}, kind="batch")
+    for document, copies in ((workload(), 3), (array, 1)):
+        asked = {"submit": {"document": document, "copies": copies}}
+        assert len(submitted(ask(desk, ROOT, [asked]))) == 3
+        with pytest.raises(InvalidError):
+            ask(desk, ROOT, [asked, asked])
 
 
 def test_what_is_not_there_is_said(desk: Desk) -> None:
