@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter
@@ -12,6 +13,7 @@ from steelyard.api.auth import PrincipalDep
 from steelyard.api.context import LanguageDep, ServicesDep
 from steelyard.api.desk import DeskDep
 from steelyard.api.idempotency import json_answer
+from steelyard.api.lanes import QUESTIONS
 from steelyard.api.paging import PageDep, paged
 from steelyard.api.texts import with_texts
 from steelyard.model.ids import parse
@@ -51,9 +53,10 @@ def replay(cycle_id: str, who: PrincipalDep, services: ServicesDep, desk: DeskDe
 
 
 @windows.post("/cycles:replay")
-def replay_window(who: PrincipalDep, services: ServicesDep, desk: DeskDep, asked: Window) -> dict[str, Any]:
+async def replay_window(
+    who: PrincipalDep, services: ServicesDep, desk: DeskDep, asked: Window
+) -> dict[str, Any]:
     """Decide the cycles of a window again, oldest first, `limit` of them a call: the sums of this call, the
     first difference, and `next_cursor` while there are more. Changes nothing."""
-    return replays.replay_window(
-        services.store, who, desk.snapshots, asked.since, asked.until, asked.cursor, asked.limit
-    )
+    again = partial(replays.replay_window, services.store, who, desk.snapshots)
+    return await QUESTIONS.run(partial(again, asked.since, asked.until, asked.cursor, asked.limit))

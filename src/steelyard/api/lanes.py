@@ -40,3 +40,7 @@ class Lane:
             made = CapacityLimiter(self.workers)
             self._limiter.set(made)
             return made
+
+
+#: Questions to the scheduler that decide many cycles: one after another, beside everything else.
+QUESTIONS = Lane("questions", workers=1, waiting=20, code="too-many-questions")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter
@@ -12,6 +13,7 @@ from steelyard.api.auth import PrincipalDep
 from steelyard.api.context import LanguageDep, ServicesDep
 from steelyard.api.desk import DeskDep
 from steelyard.api.idempotency import json_answer
+from steelyard.api.lanes import QUESTIONS
 from steelyard.api.texts import with_texts
 from steelyard.services.policy_preview import policy_preview
 
@@ -29,10 +31,11 @@ class Preview(BaseModel):
 
 
 @router.post("/policy:preview")
-def preview(
+async def preview(
     asked: Preview, who: PrincipalDep, services: ServicesDep, desk: DeskDep, lang: LanguageDep
 ) -> Response:
     """A recorded window run under these documents, beside the same under what was in force: who would have
     started earlier or later, evictions, refusals, use above limits. Changes nothing."""
-    found = policy_preview(services.store, who, desk.snapshots, asked.documents, asked.since, asked.until)
+    preview_of = partial(policy_preview, services.store, who, desk.snapshots)
+    found = await QUESTIONS.run(partial(preview_of, asked.documents, asked.since, asked.until))
     return json_answer(with_texts(found, lang))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body
@@ -11,6 +12,7 @@ from steelyard.api.auth import PrincipalDep
 from steelyard.api.context import LanguageDep
 from steelyard.api.desk import DeskDep
 from steelyard.api.idempotency import json_answer
+from steelyard.api.lanes import QUESTIONS
 from steelyard.api.texts import with_texts
 from steelyard.services import what_if
 
@@ -23,7 +25,7 @@ _ABOUT = (
 
 
 @router.post("/what-if")
-def ask(
+async def ask(
     changes: Annotated[list[Any], Body(embed=True, description=_ABOUT)],
     who: PrincipalDep,
     desk: DeskDep,
@@ -32,4 +34,5 @@ def ask(
     """Who would start, wait, be evicted or get a place kept, beside what happens without the changes. Changes
     nothing. Whoever does not see the whole installation may ask about submits to their own projects; others'
     work has no name then."""
-    return json_answer(with_texts(what_if.ask(desk, who, changes), lang))
+    found = await QUESTIONS.run(partial(what_if.ask, desk, who, changes))
+    return json_answer(with_texts(found, lang))

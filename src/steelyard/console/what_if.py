@@ -106,4 +106,4 @@ def _limited(visit: Visit) -> list[str]:
     return [f"{node['kind']}/{node['name']}" for node in nodes]
 
 
-PAGES = [Page("GET", "/what-if", what_if_page), Page("POST", "/what-if", ask)]
+PAGES = [Page("GET", "/what-if", what_if_page), Page("POST", "/what-if", ask, whole_house=True)]
