@@ -97,9 +97,8 @@ def _queues(load: Load) -> Iterator[dict[str, Any]]:
         yield _document("Queue", queue, {"cohort": cohort, "owner": "platform", "limits": [limit]})
         yield _document("Project", f"p-{queue}", {"team": "all"})
         yield _document("Namespace", f"n-{queue}", {"project": f"p-{queue}"})
-        routes += [
-            {"queue": queue, "project": f"p-{queue}", "priorityClass": size.name} for size in load.sizes
-        ]
+        # the highest class: whoever may have it may ask for a lower one, so one route a queue does
+        routes.append({"queue": queue, "project": f"p-{queue}", "priorityClass": load.sizes[-1].name})
     yield _document("Routing", "default", {"routes": routes})
 
 
