@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from steelyard.model.resources import ACCELERATORS, DeviceClass
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import AllocationPlan, MemberPlan, MemberRequest
-from steelyard.scheduling.devices import WHOLE, Devices
+from steelyard.scheduling.devices import Devices
 from steelyard.scheduling.fleet import Room, as_fleet
 from steelyard.scheduling.views import FlavorView, NodeView
 
@@ -156,7 +157,7 @@ class Board:
         view = self.nodes[node_id]
         devices = view.accelerators.get(flavor)
         if devices is not None:
-            return len(devices.whole) * WHOLE + sum(part.remaining for part in devices.partial)
+            return len(devices.whole) * WHOLE_DEVICE + sum(part.remaining for part in devices.partial)
         return sum(max(0, slot.free) for slot in view.slots if slot.flavor == flavor)
 
     def change(self, node_id: int, allocation: AllocationPlan, sign: int) -> None:
@@ -279,7 +280,7 @@ def allocation_room(state: NodeState, allocation: AllocationPlan) -> int:
 
 def _asked(amount: int, number: int, granted: int) -> int | None:
     """What was asked of the device, whole ones first; None where that is what is granted."""
-    asked = min(WHOLE, amount - number * WHOLE)
+    asked = min(WHOLE_DEVICE, amount - number * WHOLE_DEVICE)
     return None if asked == granted else asked
 
 

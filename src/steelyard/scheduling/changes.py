@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from steelyard.model.policy import QUEUE_TREE, Policy
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
 from steelyard.scheduling.fleet import Fleet, as_fleet
 from steelyard.scheduling.history import history_of
 from steelyard.scheduling.quota import QuotaTree, Usage, charge, total_usage
 from steelyard.scheduling.runs import as_runs
-from steelyard.scheduling.snapshot import WHOLE, Snapshot, taken
+from steelyard.scheduling.snapshot import Snapshot, taken
 from steelyard.scheduling.subjects import Counting
 from steelyard.scheduling.views import (
     Charge,
@@ -176,7 +177,7 @@ def _devices_with(free: FreeDevices, allocation: AllocationPlan) -> FreeDevices:
     known = next((part for part in free.partial if part.device_id == device), None)
     rest = tuple(part for part in free.partial if part.device_id != device)
     remaining = quantity + (known.remaining if known is not None else 0)
-    if remaining >= WHOLE:
+    if remaining >= WHOLE_DEVICE:
         return FreeDevices(tuple(sorted((*free.whole, device))), rest)
     kind = known.share_kind if known is not None else allocation.share_kind
     part = PartDevice(device, remaining, kind)

@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from steelyard.model.resources import ShareKind
-
-WHOLE = 1000
+from steelyard.model.units import WHOLE_DEVICE
 
 
 @dataclass(slots=True)
@@ -30,31 +29,31 @@ class Devices:
     @property
     def free(self) -> int:
         """What can still be taken."""
-        return len(self.whole) * WHOLE + sum(left for left in self.part.values() if left > 0)
+        return len(self.whole) * WHOLE_DEVICE + sum(left for left in self.part.values() if left > 0)
 
     @property
     def most(self) -> int:
         """The largest piece that can still be taken of one device."""
         if self.whole:
-            return WHOLE
+            return WHOLE_DEVICE
         return max((left for left in self.part.values() if left > 0), default=0)
 
     def remaining(self, device: int) -> int:
         """Negative where a hold claims more than there is."""
         index = bisect_left(self.whole, device)
         if index < len(self.whole) and self.whole[index] == device:
-            return WHOLE
+            return WHOLE_DEVICE
         return self.part.get(device, 0)
 
     def change(self, device: int, delta: int) -> None:
         """Gives (or with a negative delta takes) a quantity of one device."""
         before = self.remaining(device)
         after = before + delta
-        if before == WHOLE and after != WHOLE:
+        if before == WHOLE_DEVICE and after != WHOLE_DEVICE:
             del self.whole[bisect_left(self.whole, device)]
         elif before != 0:
             self.part.pop(device, None)
-        if after == WHOLE:
+        if after == WHOLE_DEVICE:
             insort(self.whole, device)
         elif after != 0:
             self.part[device] = after
@@ -66,13 +65,13 @@ class Devices:
         fits most tightly. `memory`: MiB of each."""
         if memory or self.partitions:
             return self._pick_granted(amount, memory)
-        count, fraction = divmod(amount, WHOLE)
+        count, fraction = divmod(amount, WHOLE_DEVICE)
         if count > len(self.whole):
             return None
-        picked = [(device, WHOLE, ShareKind.EXCLUSIVE) for device in self.whole[:count]]
+        picked = [(device, WHOLE_DEVICE, ShareKind.EXCLUSIVE) for device in self.whole[:count]]
         if fraction:
             fitting = [(left, device) for device, left in self.part.items() if left >= fraction]
-            if fitting and not (wanted == WHOLE and len(self.whole) > count):
+            if fitting and not (wanted == WHOLE_DEVICE and len(self.whole) > count):
                 device = min(fitting, key=lambda entry: (entry[0] != wanted, entry))[1]
             elif len(self.whole) > count:
                 device = self.whole[count]
@@ -88,20 +87,20 @@ class Devices:
         if memory > there:
             return None
         if device in self.partitions:
-            return WHOLE
-        return max(fraction, -(-memory * WHOLE // there)) if memory else fraction
+            return WHOLE_DEVICE
+        return max(fraction, -(-memory * WHOLE_DEVICE // there)) if memory else fraction
 
     def _pick_granted(self, amount: int, memory: int) -> list[tuple[int, int, ShareKind]] | None:
         """As `pick`, where what is granted depends on the device."""
-        count, fraction = divmod(amount, WHOLE)
-        suitable = [device for device in self.whole if self.granted(device, WHOLE, memory) is not None]
+        count, fraction = divmod(amount, WHOLE_DEVICE)
+        suitable = [device for device in self.whole if self.granted(device, WHOLE_DEVICE, memory) is not None]
         if count > len(suitable):
             return None
-        picked = [(device, WHOLE, self._kind(device, WHOLE)) for device in suitable[:count]]
+        picked = [(device, WHOLE_DEVICE, self._kind(device, WHOLE_DEVICE)) for device in suitable[:count]]
         if not fraction:
             return picked
         parts = [(left, device) for device, left in self.part.items()]
-        parts += [(WHOLE, device) for device in suitable[count:]]
+        parts += [(WHOLE_DEVICE, device) for device in suitable[count:]]
         fitting = [
             (left, device, share)
             for left, device in parts
@@ -116,7 +115,7 @@ class Devices:
         """Partitions are isolated by the card; others may join a part of a device that nobody holds."""
         if device in self.partitions:
             return ShareKind.PARTITION
-        if share == WHOLE:
+        if share == WHOLE_DEVICE:
             return ShareKind.EXCLUSIVE
         kind = self.kinds.get(device, ShareKind.TIME_SLICED)
         return ShareKind.TIME_SLICED if kind is ShareKind.EXCLUSIVE else kind
@@ -125,8 +124,8 @@ class Devices:
         """How much more this node would need of it to hold the amount; 0 when it holds it."""
         if memory or self.partitions:
             return self._missing_granted(amount, memory)
-        count, fraction = divmod(amount, WHOLE)
-        short = max(0, count - len(self.whole)) * WHOLE
+        count, fraction = divmod(amount, WHOLE_DEVICE)
+        short = max(0, count - len(self.whole)) * WHOLE_DEVICE
         if fraction and len(self.whole) <= count:
             best = max((left for left in self.part.values() if left > 0), default=0)
             short += max(0, fraction - best)
@@ -135,9 +134,9 @@ class Devices:
     def _missing_granted(self, amount: int, memory: int) -> int:
         if self._pick_granted(amount, memory) is not None:
             return 0
-        count, fraction = divmod(amount, WHOLE)
-        suitable = [device for device in self.whole if self.granted(device, WHOLE, memory) is not None]
-        short = max(0, count - len(suitable)) * WHOLE
+        count, fraction = divmod(amount, WHOLE_DEVICE)
+        suitable = [device for device in self.whole if self.granted(device, WHOLE_DEVICE, memory) is not None]
+        short = max(0, count - len(suitable)) * WHOLE_DEVICE
         lacks = [
             share - max(0, left)
             for device, left in self.part.items()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import NodeState, flavor_free, matches
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.placement import ShapePlan, allocations_of
@@ -112,15 +113,16 @@ class Domains:
 
     def _elsewhere(self, flavor: str, nodes: Sequence[_Node]) -> int:
         """How many members other nodes of the flavor could take as they are."""
-        if self.count == 1 or self.level or self.plan.lead.need.labels or self.need % 1000:
+        if self.count == 1 or self.level or self.plan.lead.need.labels or self.need % WHOLE_DEVICE:
             return 0
         room = self.context.board.room(flavor)
-        return int((room.whole * 1000 // self.need).sum()) - sum(node.free // self.need for node in nodes)
+        hosted = int((room.whole * WHOLE_DEVICE // self.need).sum())
+        return hosted - sum(node.free // self.need for node in nodes)
 
     def _free(self, state: NodeState, flavor: str) -> int:
         devices = state.devices.get(flavor)
-        if devices is not None and self.need % 1000 == 0:
-            return len(devices.whole) * 1000
+        if devices is not None and self.need % WHOLE_DEVICE == 0:
+            return len(devices.whole) * WHOLE_DEVICE
         return flavor_free(state, flavor)
 
     def _assemble(self, nodes: list[_Node], elsewhere: int) -> tuple[list[Loss], set[int]] | None:

@@ -14,10 +14,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.layered import Layered
 from steelyard.scheduling.views import FreeDevices, NodeView
 
-WHOLE = 1000
 _Ints: TypeAlias = NDArray[np.int64]
 NOBODY: tuple[int, ...] = ()
 
@@ -137,9 +137,9 @@ def pieces_of(view: NodeView, flavor: str) -> tuple[int, int, int]:
 def _of_devices(devices: FreeDevices) -> tuple[int, int, int]:
     whole = len(devices.whole)
     if not devices.partial:
-        return whole * WHOLE, whole, WHOLE if whole else 0
+        return whole * WHOLE_DEVICE, whole, WHOLE_DEVICE if whole else 0
     left = [part.remaining for part in devices.partial]
-    return whole * WHOLE + sum(left), whole, WHOLE if whole else max(left)
+    return whole * WHOLE_DEVICE + sum(left), whole, WHOLE_DEVICE if whole else max(left)
 
 
 def _is_alike(before: NodeView | None, after: NodeView) -> bool:

@@ -13,8 +13,8 @@ import numpy as np
 
 from steelyard.model.policy import NodeOrder, Policy
 from steelyard.model.resources import ACCELERATORS
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import Board, Need, matches
-from steelyard.scheduling.devices import WHOLE
 from steelyard.scheduling.node_value import NO_PLACE, BestFit, NodeValue, Scores
 from steelyard.scheduling.prices import Ints, PriceList
 from steelyard.scheduling.sheet import Sheet, rows_with
@@ -80,7 +80,7 @@ class NodeChoice:
     def _has_room(self, need: Need, flavor: str) -> bool:
         """False where no node has enough of the flavor, whatever is asked for beside it: nothing to rank."""
         room = self.board.room(flavor)
-        whole, part = divmod(need.amount, WHOLE) if need.is_accelerated else (0, need.amount)
+        whole, part = divmod(need.amount, WHOLE_DEVICE) if need.is_accelerated else (0, need.amount)
         return room.first(0, whole, part) < len(room.most)
 
     def _ranked(self, need: Need, flavors: tuple[str, ...]) -> _Ranking:

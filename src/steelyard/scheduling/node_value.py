@@ -15,8 +15,9 @@ from typing import Protocol
 import numpy as np
 
 from steelyard.model.resources import DeviceClass
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import Need
-from steelyard.scheduling.prices import CORE_PRICES, MOST_IDLE, WHOLE, Ints, Prices, tables_of
+from steelyard.scheduling.prices import CORE_PRICES, MOST_IDLE, Ints, Prices, tables_of
 from steelyard.scheduling.sheet import Sheet
 
 #: The score of a row that can't hold the need.
@@ -49,15 +50,15 @@ def fit_of(sheet: Sheet, need: Need, rows: Ints) -> Fit:
     """What follows from the amounts: labels and other accelerators are looked at when a place is taken."""
     nodes = sheet.nodes[rows]
     cpu, left = sheet.cpu[nodes], sheet.left[rows]
-    idle: Ints = (left == WHOLE).sum(axis=1)
+    idle: Ints = (left == WHOLE_DEVICE).sum(axis=1)
     holds = (cpu >= amount_of(need, DeviceClass.CPU)) & (
         sheet.memory[nodes] >= amount_of(need, DeviceClass.MEMORY)
     )
     if need.is_accelerated:
-        count, fraction = divmod(need.amount, WHOLE)
+        count, fraction = divmod(need.amount, WHOLE_DEVICE)
         holds &= idle >= count
         if fraction:
-            holds &= (idle > count) | ((left >= fraction) & (left < WHOLE)).any(axis=1)
+            holds &= (idle > count) | ((left >= fraction) & (left < WHOLE_DEVICE)).any(axis=1)
     return Fit(holds, cpu, left, idle)
 
 
@@ -94,7 +95,8 @@ class NodeValue:
         tables = [tables_of(prices[cls]) for cls in known]
         # class 0 has no prices: its devices are worth nothing
         zeros = np.zeros((1, len(_CORE)), dtype=np.int64)
-        self._part: list[Ints] = [np.repeat(zeros, WHOLE + 1, axis=0), *(table.part for table in tables)]
+        nothing = np.repeat(zeros, WHOLE_DEVICE + 1, axis=0)
+        self._part: list[Ints] = [nothing, *(table.part for table in tables)]
         self._idle: list[Ints] = [np.repeat(zeros, MOST_IDLE + 1, axis=0), *(table.idle for table in tables)]
         self._part_of, self._idle_of = np.stack(self._part), np.stack(self._idle)
         self._class: Ints = np.array(
@@ -108,8 +110,8 @@ class NodeValue:
     def _worth(self, rows: Ints) -> Ints:
         """The best filling of each row's devices, by price of a core."""
         left, cls = self.sheet.left[rows], self._class[rows]
-        idle = np.minimum((left == WHOLE).sum(axis=1), MOST_IDLE)
-        parts = self._part_of[cls[:, None], np.where(left == WHOLE, 0, left)]
+        idle = np.minimum((left == WHOLE_DEVICE).sum(axis=1), MOST_IDLE)
+        parts = self._part_of[cls[:, None], np.where(left == WHOLE_DEVICE, 0, left)]
         worth: Ints = parts.sum(axis=1) + self._idle_of[cls, idle]
         return worth
 
@@ -140,7 +142,7 @@ class NodeValue:
         if not need.is_accelerated:
             return _value(cpu, worth)[:, None]
         cls = self._class[rows]
-        count, fraction = divmod(need.amount, WHOLE)
+        count, fraction = divmod(need.amount, WHOLE_DEVICE)
         idle = np.minimum(fit.idle, MOST_IDLE)
         rest = np.maximum(0, idle - count)
         worth = worth - self._idle_of[cls, idle] + self._idle_of[cls, rest]
@@ -150,7 +152,7 @@ class NodeValue:
 
     def _fractions(self, fraction: int, cls: Ints, fit: Fit, rest: Ints, cpu: Ints, worth: Ints) -> Ints:
         left = fit.left
-        whole = left == WHOLE
+        whole = left == WHOLE_DEVICE
         unbroken = self._idle_of[cls, rest] - self._idle_of[cls, np.maximum(0, rest - 1)]
         part, kind = self._part_of, cls[:, None]
         lost = np.where(whole[:, :, None], unbroken[:, None, :], part[kind, left])
@@ -162,7 +164,7 @@ class NodeValue:
 
     def device(self, need: Need, row: int) -> int | None:
         """The one that leaves the node worth most; of equals the one with the least left."""
-        fraction = need.amount % WHOLE
+        fraction = need.amount % WHOLE_DEVICE
         if not need.is_accelerated or not fraction:
             return None
         rows = np.array([row], dtype=np.int64)

@@ -14,10 +14,10 @@ from itertools import islice
 from steelyard.model.policy import Policy, ResourceGroup
 from steelyard.model.reasons import Reason
 from steelyard.model.resources import DeviceClass
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
 from steelyard.scheduling.admission import misfits, runs_on, shut_reason
 from steelyard.scheduling.board import Board, Need, need_of
-from steelyard.scheduling.devices import WHOLE
 from steelyard.scheduling.ledger import Ask, Ledger
 from steelyard.scheduling.node_choice import NodeChoice
 from steelyard.scheduling.quota import QuotaTree
@@ -310,7 +310,7 @@ class Placer:
         members: list[MemberPlan] = []
         at, looks = start, 0
         room = board.room(flavor) if order is board.order(flavor) else None
-        whole, part = divmod(need.amount, WHOLE) if need.is_accelerated else (0, need.amount)
+        whole, part = divmod(need.amount, WHOLE_DEVICE) if need.is_accelerated else (0, need.amount)
         while len(members) < role.count and at < len(order):
             if room is not None:  # on to the next that may hold it, whatever is asked for beside it
                 at = room.first(at, whole, part)

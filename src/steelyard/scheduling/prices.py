@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.model.resources import DeviceClass
+from steelyard.model.units import WHOLE_DEVICE
 
 Ints: TypeAlias = NDArray[np.int64]
-WHOLE = 1000
 #: A whole device, in the unit of values.
 DEVICE = 1_000_000
 #: Prices of a core: nothing, then geometrically from 0.002 to 0.3 devices.
@@ -60,9 +60,11 @@ class Tables:
 def tables_of(prices: Prices) -> Tables:
     """Unbounded knapsacks, solved once a version."""
     core = np.array(CORE_PRICES, dtype=np.int64)
-    sizes = [(size, _net(earns, cores, core)) for size, earns, cores in prices.fractions if 0 < size < WHOLE]
-    part = np.zeros((WHOLE + 1, len(core)), dtype=np.int64)
-    for left in range(1, WHOLE + 1):
+    sizes = [
+        (size, _net(earns, cores, core)) for size, earns, cores in prices.fractions if 0 < size < WHOLE_DEVICE
+    ]
+    part = np.zeros((WHOLE_DEVICE + 1, len(core)), dtype=np.int64)
+    for left in range(1, WHOLE_DEVICE + 1):
         best = part[left - 1].copy()
         for size, net in sizes:
             if size <= left:
@@ -71,7 +73,7 @@ def tables_of(prices: Prices) -> Tables:
     wholes = [(count, _net(count * DEVICE, cores, core)) for count, cores in prices.wholes if count > 0]
     idle = np.zeros((MOST_IDLE + 1, len(core)), dtype=np.int64)
     for left in range(1, MOST_IDLE + 1):
-        best = idle[left - 1] + part[WHOLE]
+        best = idle[left - 1] + part[WHOLE_DEVICE]
         for count, net in wholes:
             if count <= left:
                 np.maximum(best, idle[left - count] + net, out=best)

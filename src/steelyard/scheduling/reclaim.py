@@ -22,10 +22,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard.model.policy import QUEUE_TREE, UNBOUNDED, QueueOrder, Reclaim
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import matches
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.decisions import BORROWING, FAIR_SHARE, GUARANTEE, RECLAIM, WITHIN_QUEUE, Shares
-from steelyard.scheduling.devices import WHOLE as DEVICE
 from steelyard.scheduling.placement import ShapePlan
 from steelyard.scheduling.quota import QuotaTree, Usage, charge, potential
 from steelyard.scheduling.share import WHOLE
@@ -388,8 +388,8 @@ def _is_hosted(context: Context, plan: ShapePlan, flavor: str) -> bool:
     """Whether single nodes have enough free of the flavor for every member of the lead role."""
     need, left, board = plan.lead.need, plan.lead.count, context.board
     room = board.room(flavor)
-    if need.amount >= DEVICE and need.is_accelerated:
-        hosts = room.whole * DEVICE // need.amount
+    if need.amount >= WHOLE_DEVICE and need.is_accelerated:
+        hosts = room.whole * WHOLE_DEVICE // need.amount
     else:
         hosts = (room.most >= max(1, need.amount)).astype(int)
     if not need.labels:

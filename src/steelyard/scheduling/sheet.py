@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from steelyard.model.resources import DeviceClass
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import Board
-from steelyard.scheduling.prices import WHOLE, Ints
+from steelyard.scheduling.prices import Ints
 from steelyard.scheduling.views import NodeView
 
 
@@ -150,7 +151,7 @@ def _read(board: Board, node: int) -> tuple[int, int, dict[str, list[int]]]:
     if state is None:
         return _read_view(board.nodes[node])
     devices = {
-        name: [WHOLE] * len(held.whole) + sorted(left for left in held.part.values() if left > 0)
+        name: [WHOLE_DEVICE] * len(held.whole) + sorted(left for left in held.part.values() if left > 0)
         for name, held in state.devices.items()
     }
     cpu, memory = (
@@ -162,7 +163,7 @@ def _read(board: Board, node: int) -> tuple[int, int, dict[str, list[int]]]:
 
 def _read_view(view: NodeView) -> tuple[int, int, dict[str, list[int]]]:
     devices = {
-        name: [WHOLE] * len(free.whole) + sorted(part.remaining for part in free.partial)
+        name: [WHOLE_DEVICE] * len(free.whole) + sorted(part.remaining for part in free.partial)
         for name, free in view.accelerators.items()
     }
     return _largest(view, DeviceClass.CPU), _largest(view, DeviceClass.MEMORY), devices

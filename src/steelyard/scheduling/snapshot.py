@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from steelyard.model.policy import Limit
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
 from steelyard.scheduling.decisions import Decisions, DropCause
 from steelyard.scheduling.fleet import as_fleet
@@ -34,8 +35,6 @@ from steelyard.scheduling.views import (
     ShapeGroup,
     Slot,
 )
-
-WHOLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +264,8 @@ def _devices_without(free: FreeDevices, allocation: AllocationPlan) -> FreeDevic
     device, quantity = allocation.device_id, allocation.quantity
     if device in free.whole:
         whole = tuple(other for other in free.whole if other != device)
-        left = (PartDevice(device, WHOLE - quantity, allocation.share_kind),) if quantity < WHOLE else ()
+        rest = WHOLE_DEVICE - quantity
+        left = (PartDevice(device, rest, allocation.share_kind),) if rest > 0 else ()
         return FreeDevices(whole, free.partial + left)
     partial = tuple(
         replace(part, remaining=part.remaining - quantity) if part.device_id == device else part

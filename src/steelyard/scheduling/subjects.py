@@ -18,12 +18,12 @@ from typing import Protocol
 
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, USER_TREE, Measure, Policy
 from steelyard.model.resources import ACCELERATORS, DeviceClass
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.quota import QuotaTree
 from steelyard.scheduling.views import Charge, FlavorView
 
 FLAVOR = "flavor/"
-WHOLE = 1000
 #: What one device of a model that no conversion table names is worth.
 USUAL = 1000
 Nodes = tuple[tuple[str, str], ...]  # (tree, own node)
@@ -96,7 +96,7 @@ def held_by(allocations: Iterable[Allocated]) -> Held:
         classes[cls] = classes.get(cls, 0) + quantity
         flavors[item.flavor] = flavors.get(item.flavor, 0) + quantity
         if cls in ACCELERATORS:
-            part = (cls, Measure.WHOLE if quantity >= WHOLE else Measure.FRACTION)
+            part = (cls, Measure.WHOLE if quantity >= WHOLE_DEVICE else Measure.FRACTION)
             parts[part] = parts.get(part, 0) + quantity
     return Held(classes, flavors, parts)
 
@@ -106,7 +106,7 @@ def parts_of(asked: Iterable[tuple[DeviceClass, int, int]]) -> dict[tuple[Device
     parts: dict[tuple[DeviceClass, Measure], int] = {}
     for cls, amount, count in asked:
         if cls in ACCELERATORS:
-            rest = amount % WHOLE
+            rest = amount % WHOLE_DEVICE
             for measure, quantity in ((Measure.WHOLE, amount - rest), (Measure.FRACTION, rest)):
                 if quantity:
                     parts[cls, measure] = parts.get((cls, measure), 0) + quantity * count

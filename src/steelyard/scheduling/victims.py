@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from steelyard.model.policy import QUEUE_TREE
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import allocation_room
 from steelyard.scheduling.context import Context
-from steelyard.scheduling.devices import WHOLE
 from steelyard.scheduling.domains import Domains, order_of
 from steelyard.scheduling.ledger import Ask
 from steelyard.scheduling.placement import Plan, ShapePlan, allocations_of
@@ -125,7 +125,7 @@ def _most_candidates(context: Context, reach: Reach) -> int:
     """Where a member needs one device at most, whoever has one will do, and few have to be weighed."""
     lead = reach.plan.lead
     most = CANDIDATES_PER_VICTIM * context.policy.max_victims
-    return most if lead.need.amount > WHOLE else min(most, FEW + CANDIDATES_PER_VICTIM * lead.count)
+    return most if lead.need.amount > WHOLE_DEVICE else min(most, FEW + CANDIDATES_PER_VICTIM * lead.count)
 
 
 def _answers(context: Context, view: RunningView) -> bool:

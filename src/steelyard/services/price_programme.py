@@ -21,7 +21,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.scheduling.prices import DEVICE, WHOLE, Prices
+from steelyard.model.units import WHOLE_DEVICE
+from steelyard.scheduling.prices import DEVICE, Prices
 
 Reals: TypeAlias = NDArray[np.float64]
 #: Parts of the mix that must be placed, in tenths; the first that can be is taken.
@@ -48,13 +49,13 @@ def prices_of(tasks: Iterable[Task], version: int = 0) -> Prices | None:
     parts = _parts(asked)
     wholes: dict[int, list[int]] = {}
     for task in asked:
-        if task.milli % WHOLE == 0:
-            wholes.setdefault(task.milli // WHOLE, []).extend([task.cores] * task.count)
+        if task.milli % WHOLE_DEVICE == 0:
+            wholes.setdefault(task.milli // WHOLE_DEVICE, []).extend([task.cores] * task.count)
     if not asked:
         return None
     counts = {size: sum(task.count for task in of) for size, of in parts.items()}
     if wholes:
-        counts[WHOLE] = sum(count * len(of) for count, of in wholes.items())
+        counts[WHOLE_DEVICE] = sum(count * len(of) for count, of in wholes.items())
     earned = earnings(counts)
     return Prices(
         version,
@@ -65,12 +66,12 @@ def prices_of(tasks: Iterable[Task], version: int = 0) -> Prices | None:
 
 def _parts(tasks: Sequence[Task]) -> dict[int, list[Task]]:
     """By size, the tasks with a fraction of a device; whole devices beside it are not counted."""
-    sizes = {task.milli % WHOLE for task in tasks} - {0}
+    sizes = {task.milli % WHOLE_DEVICE for task in tasks} - {0}
     step = next(step for step in (1, 10, 20, 50, 100) if len({-(-s // step) for s in sizes}) <= MOST_SIZES)
     found: dict[int, list[Task]] = {}
     for task in tasks:
-        if task.milli % WHOLE:
-            size = min(WHOLE - 1, -(-(task.milli % WHOLE) // step) * step)
+        if task.milli % WHOLE_DEVICE:
+            size = min(WHOLE_DEVICE - 1, -(-(task.milli % WHOLE_DEVICE) // step) * step)
             found.setdefault(size, []).append(task)
     return found
 
@@ -83,7 +84,7 @@ def earnings(counts: Mapping[int, int]) -> dict[int, int]:
     """By size in milli-devices (1000: whole ones), what one earns in millionths of a device."""
     sizes = sorted(counts)
     amounts = np.array([counts[size] for size in sizes], dtype=np.float64)
-    devices = sum(size * count for size, count in counts.items()) / WHOLE
+    devices = sum(size * count for size, count in counts.items()) / WHOLE_DEVICE
     programme = _Programme(sizes, amounts, devices)
     for part in PARTS:
         if programme.solve(part / 10):
@@ -101,10 +102,10 @@ class _Programme:
         self.sizes = sizes
         self.amounts = amounts
         self.devices = devices
-        self.worth = np.array(sizes, dtype=np.float64) / WHOLE
-        unit = reduce(gcd, sizes, WHOLE)
+        self.worth = np.array(sizes, dtype=np.float64) / WHOLE_DEVICE
+        unit = reduce(gcd, sizes, WHOLE_DEVICE)
         self._steps = [size // unit for size in sizes]
-        self._room = WHOLE // unit
+        self._room = WHOLE_DEVICE // unit
         self._duals: Reals = np.zeros(2 * len(sizes) + 1)
 
     def values(self) -> Reals:
