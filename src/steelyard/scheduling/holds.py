@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from steelyard.scheduling.context import HOLD_TIMER, Context
 from steelyard.scheduling.decisions import DropCause, DroppedHold
-from steelyard.scheduling.ledger import Ask, Ledger
+from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import allocations_of
 from steelyard.scheduling.views import HoldView
 
@@ -29,14 +29,14 @@ def settle_holds(context: Context) -> list[DroppedHold]:
             cause is None
             and not hold.item.standby
             and _is_answering(context, hold)
-            and _is_within_quota(charged, hold)
+            and charged.may_charge(hold.charges)
             and (not waits or _is_harmless(everything, hold))
             and context.board.take_if_free(hold.members)
         ):
             charged.add(hold.charges)
             context.commit_hold(hold)
             continue
-        if cause is None and not waits and not (others_end and not _is_within_quota(charged, hold)):
+        if cause is None and not waits and not (others_end and not charged.may_charge(hold.charges)):
             cause = DropCause.REVISED if _is_answering(context, hold) else None
         if cause is None:
             kept.append(hold)
@@ -78,15 +78,6 @@ def _without_holds(context: Context) -> Ledger:
         if not hold.item.standby:
             ledger.add(hold.charges, -1)
     return ledger
-
-
-def _is_within_quota(ledger: Ledger, hold: HoldView) -> bool:
-    trees = ledger.trees
-    return ledger.fits(
-        Ask(charge.tree, charge.node, charge.subject, charge.quantity)
-        for charge in hold.charges
-        if charge.tree in trees and charge.node in trees[charge.tree].nodes
-    )
 
 
 def _drop_cause(context: Context, hold: HoldView) -> DropCause | None:

@@ -50,6 +50,14 @@ class Ledger:
         """True when each ask is available."""
         return all(ask.quantity <= self.available(ask.tree, ask.node, ask.subject) for ask in asks)
 
+    def may_charge(self, charges: Iterable[Charge]) -> bool:
+        """True when each charge is available. A node that is no longer there bounds nothing."""
+        return all(
+            item.quantity <= self.available(item.tree, item.node, item.subject)
+            for item in charges
+            if item.tree in self.trees and item.node in self.trees[item.tree].nodes
+        )
+
     def add(self, charges: Iterable[Charge], sign: int = 1) -> None:
         """Charges, or with sign −1 releases, in both worlds."""
         self._add(self._now, charges, sign)

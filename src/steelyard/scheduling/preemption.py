@@ -90,7 +90,7 @@ def _is_enough(
     others = [hold for key, hold in context.holds.items() if key not in taken]
     for hold in others:
         context.ledger.add(hold.charges)
-    enough = simulation.fits(choice.found.charges)
+    enough = context.ledger.may_charge(choice.found.charges)
     for hold in others:
         context.ledger.add(hold.charges, -1)
     simulation.restore()

@@ -10,14 +10,14 @@ of that instant.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.board import Board, allocation_room
 from steelyard.scheduling.decisions import Reservation
 from steelyard.scheduling.future import Future
-from steelyard.scheduling.ledger import Ask, Ledger
+from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import Placer, Plan, ShapePlan, allocations_of
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.timeline import Release, Timeline, end_if_started
@@ -79,7 +79,7 @@ class Reservations:
         """True when those of the reservations that it would meet have their quota beside it."""
         until = self.until(plan.shape)
         return all(
-            _fits(world, found.charges)
+            world.may_charge(found.charges)
             for made, world in zip(self.made, self._worlds, strict=True)
             if until is None or made.starts_at < until
         )
@@ -209,18 +209,9 @@ class Reservations:
             found = self._placer.place(plan, fresh=True)
             if found is not None:
                 self._board.change_members(found.members, 1)
-            if found is None or not _fits(world, found.charges):
+            if found is None or not world.may_charge(found.charges):
                 blocker = made
                 break
         for made in applied:
             self._board.change_members(made.members, 1)
         return blocker
-
-
-def _fits(ledger: Ledger, charges: Iterable[Charge]) -> bool:
-    trees = ledger.trees
-    return ledger.fits(
-        Ask(item.tree, item.node, item.subject, item.quantity)
-        for item in charges
-        if item.tree in trees and item.node in trees[item.tree].nodes
-    )

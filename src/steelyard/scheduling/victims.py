@@ -18,10 +18,9 @@ from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import allocation_room
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.domains import Domains, order_of
-from steelyard.scheduling.ledger import Ask
 from steelyard.scheduling.placement import Plan, ShapePlan, allocations_of
 from steelyard.scheduling.reclaim import Loss, Reach, Verdict
-from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningView
+from steelyard.scheduling.views import HoldView, PendingItem, RunningView
 
 #: Candidates looked at, as a multiple of the victims allowed.
 CANDIDATES_PER_VICTIM = 16
@@ -325,21 +324,12 @@ class Simulation:
 
     def stands(self, found: Plan) -> bool:
         """Whether a place is free and within the limits as it was found."""
-        if not self.fits(found.charges):
+        if not self.context.ledger.may_charge(found.charges):
             return False
         free = self.context.board.take_if_free(found.members)
         if free:
             self.context.board.change_members(found.members, 1)
         return free
-
-    def fits(self, charges: Sequence[Charge]) -> bool:
-        """Whether all limits let it be charged."""
-        trees = self.context.snapshot.trees
-        return self.context.ledger.fits(
-            Ask(charge.tree, charge.node, charge.subject, charge.quantity)
-            for charge in charges
-            if trees[charge.tree].governs(charge.subject)
-        )
 
     def short_with(self, loss: Loss, found: Plan) -> list[str]:
         """The subjects of which there is too little for the attempt with this one back: of quota, and of the
