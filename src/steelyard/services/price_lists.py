@@ -14,7 +14,9 @@ from steelyard.services.price_programme import Task, prices_of
 from steelyard.services.shapes import read_shape
 from steelyard.store import past
 from steelyard.store import prices as rows
+from steelyard.store import tables as t
 from steelyard.store.database import View
+from steelyard.store.versioned import body_at, newest
 
 #: Workloads submitted last that make up the mix.
 WINDOW = 1000
@@ -36,13 +38,13 @@ def read_body(body: str) -> dict[DeviceClass, Prices]:
 
 def load_prices(view: View) -> PriceList:
     """The list made last; empty before the first."""
-    newest = rows.newest_list(view)
-    return {} if newest is None else read_body(newest[1])
+    found = newest(view, t.price_list)
+    return {} if found is None else read_body(found[1])
 
 
 def prices_at(view: View, at: int) -> PriceList:
     """The list of an instant; 0: there was none."""
-    body = rows.list_at(view, at) if at else None
+    body = body_at(view, t.price_list, at) if at else None
     return {} if body is None else read_body(body)
 
 

@@ -12,7 +12,9 @@ from steelyard.scheduling.history import NOTHING_USED, History, Used, decayed, h
 from steelyard.services.shapes import read_shape
 from steelyard.store import history as rows
 from steelyard.store import past
+from steelyard.store import tables as t
 from steelyard.store.database import View
+from steelyard.store.versioned import body_at, newest
 
 _NEVER = 2**62  # an instant after all
 _Rows = list[tuple[str, str, str, str, int]]
@@ -32,22 +34,22 @@ def read_body(body: str) -> dict[Used, int]:
 
 def load_history(view: View, fairness: Fairness, queues: QuotaTree | None) -> History:
     """What counts now; nothing where the past does not count, or no sum was taken yet."""
-    newest = rows.newest_sum(view) if fairness.half_life else None
-    if newest is None:
+    found = newest(view, t.use_history) if fairness.half_life else None
+    if found is None:
         return NOTHING_USED
-    at, body = newest
+    at, body = found
     return history_of(queues, at, read_body(body), started(view, at, _NEVER))
 
 
 def newest_history(view: View, fairness: Fairness, queues: QuotaTree) -> History:
     """What the newest sum says, without what has started since."""
-    newest = rows.newest_sum(view) if fairness.half_life else None
-    return NOTHING_USED if newest is None else history_of(queues, newest[0], read_body(newest[1]))
+    found = newest(view, t.use_history) if fairness.half_life else None
+    return NOTHING_USED if found is None else history_of(queues, found[0], read_body(found[1]))
 
 
 def history_at(view: View, at: int, queues: QuotaTree | None, until: int) -> History:
     """What a cycle at `until` worked on that had the sum of `at`; 0: it had none."""
-    body = rows.sum_at(view, at) if at else None
+    body = body_at(view, t.use_history, at) if at else None
     return NOTHING_USED if body is None else history_of(queues, at, read_body(body), started(view, at, until))
 
 

@@ -1,4 +1,4 @@
-"""What was used lately: the sums that were taken, and what was held since an instant, by shape."""
+"""What was held since an instant, by shape: of which sums of what was used lately are made."""
 
 from __future__ import annotations
 
@@ -19,20 +19,6 @@ class Held(NamedTuple):
     device_class: str
     flavor: str
     amount: int
-
-
-def newest_sum(connection: Connection) -> tuple[int, str] | None:
-    """(its instant, body) of the sum taken last."""
-    h = t.use_history.c
-    row = connection.execute(select(h.at, h.body_json).order_by(h.at.desc()).limit(1)).first()
-    return None if row is None else (row.at, row.body_json)
-
-
-def sum_at(connection: Connection, at: int) -> str | None:
-    """The body of the sum of an instant."""
-    h = t.use_history.c
-    found = connection.execute(select(h.body_json).where(h.at == at)).scalar()
-    return None if found is None else str(found)
 
 
 def used_between(connection: Connection, since: int, until: int) -> list[Held]:
@@ -83,11 +69,3 @@ def _summed(amount: Any) -> Select[Any]:
         .select_from(source)
         .group_by(a.queue, w.shape_id, a.device_class, a.flavor)
     )
-
-
-def sums_before(connection: Connection, before: int, limit: int) -> list[dict[str, Any]]:
-    """Keys of sums older than this, but for the newest of them, on which what came after rests."""
-    h = t.use_history.c
-    newest = select(func.max(h.at)).where(h.at < before).scalar_subquery()
-    query = select(h.at).where(h.at < before, h.at < newest).order_by(h.at).limit(limit)
-    return [{"at": row.at} for row in connection.execute(query)]

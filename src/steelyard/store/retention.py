@@ -8,11 +8,9 @@ from sqlalchemy import Connection, Table, func, select
 
 from steelyard.store import tables as t
 from steelyard.store.estimates import old_estimates
-from steelyard.store.history import sums_before
 from steelyard.store.installation import read_setting
-from steelyard.store.prices import lists_before
-from steelyard.store.run_times import run_times_before
 from steelyard.store.scoped import Record, record
+from steelyard.store.versioned import older
 
 #: Until when (µs) cycles were purged.
 PURGED_CYCLES = "purged-cycles"
@@ -57,12 +55,16 @@ def cycles_purged_until(connection: Connection) -> int:
     return int(read_setting(connection, PURGED_CYCLES) or 0)
 
 
+def _older(table: Table) -> Any:
+    return lambda connection, before, limit: older(connection, table, before, limit)
+
+
 DELETED: dict[str, tuple[Table, Any]] = {
     "cycles": (t.cycle, old_cycles),
     "estimates": (t.start_estimate, old_estimates),
-    "history": (t.use_history, sums_before),
-    "prices": (t.price_list, lists_before),
-    "run-times": (t.run_times, run_times_before),
+    "history": (t.use_history, _older(t.use_history)),
+    "prices": (t.price_list, _older(t.price_list)),
+    "run-times": (t.run_times, _older(t.run_times)),
     "idempotency": (t.idempotency, old_answers),
     "credentials": (t.credential, old_credentials),
 }

@@ -12,7 +12,7 @@ from steelyard.model.units import MINUTE, SECOND
 from steelyard.services.live_load import load_state
 from steelyard.store import tables as t
 from steelyard.store.database import sqlite_url
-from steelyard.store.run_times import run_times_before
+from steelyard.store.versioned import older
 from tests.service.control.test_replay import replay_all
 from tests.support.house import House
 
@@ -72,6 +72,6 @@ def test_old_ones_go_but_for_that_on_which_the_kept_cycles_rest(house: House) ->
         finish(house, 6, run, first=100 * number)
     first, second, third = instants(house)
     with house.store.read() as view:
-        assert run_times_before(view, third + 1, 10) == [{"at": first}, {"at": second}]
-        assert run_times_before(view, third, 10) == [{"at": first}]
-        assert run_times_before(view, first, 10) == []
+        assert older(view, t.run_times, third + 1, 10) == [{"at": first}, {"at": second}]
+        assert older(view, t.run_times, third, 10) == [{"at": first}]
+        assert older(view, t.run_times, first, 10) == []

@@ -14,7 +14,7 @@ from steelyard.services.live_load import load_state
 from steelyard.services.use_history import read_body
 from steelyard.store import tables as t
 from steelyard.store.database import sqlite_url
-from steelyard.store.history import sums_before
+from steelyard.store.versioned import older
 from tests.service.control.test_replay import replay_all
 from tests.support.house import DOCUMENTS, House
 from tests.support.storms import Storm
@@ -90,7 +90,7 @@ def test_old_sums_go_but_for_the_one_on_which_the_kept_cycles_rest(lived: House)
         lived.loop.tick()
     taken = [at for at, _ in sums(lived)]
     with lived.store.read() as view:
-        old = sums_before(view, taken[-2] + 1, 100)
+        old = older(view, t.use_history, taken[-2] + 1, 100)
     assert [row["at"] for row in old] == taken[:-2]
 
 

@@ -15,7 +15,7 @@ from steelyard.services.live_load import load_state
 from steelyard.services.price_lists import read_body
 from steelyard.store import tables as t
 from steelyard.store.database import sqlite_url
-from steelyard.store.prices import lists_before
+from steelyard.store.versioned import older
 from tests.service.control.test_replay import replay_all
 from tests.support.house import DOCUMENTS, House
 from tests.support.storms import Storm
@@ -92,4 +92,4 @@ def test_old_lists_go_but_for_the_one_on_which_the_kept_cycles_rest(valued: Hous
         come(valued, 25, gpu, first=100 * number)
     made = [at for at, _ in lists(valued)]
     with valued.store.read() as view:
-        assert [row["at"] for row in lists_before(view, made[-1] + 1, 100)] == made[:-1]
+        assert [row["at"] for row in older(view, t.price_list, made[-1] + 1, 100)] == made[:-1]
