@@ -14,7 +14,7 @@ from steelyard.model.policy import (
 )
 from steelyard.model.units import HOUR, MINUTE
 from steelyard.scheduling import QuotaTree, decide
-from steelyard.scheduling.forward import Arrival, Expected, Forward, Future
+from steelyard.scheduling.forward import Arrival, Expected, Foreseen, Forward
 from tests.unit.scheduling.build import (
     NOW,
     group,
@@ -35,7 +35,7 @@ GANG = 10_000
 NODES = [node(number, gpus=8) for number in range(1, 9)]
 
 
-def lived(policy: Policy, queues: QuotaTree, streams: tuple[str, ...]) -> Future:
+def lived(policy: Policy, queues: QuotaTree, streams: tuple[str, ...]) -> Foreseen:
     """Eight hours in which more single devices are asked for than there are; a gang comes after one."""
     one = [shape(f"one-{queue}", request(gpu=1000), queue=queue) for queue in streams]
     number, arrivals = iter(range(1, GANG)), []
@@ -50,7 +50,7 @@ def lived(policy: Policy, queues: QuotaTree, streams: tuple[str, ...]) -> Future
     return Forward(world, policy, NOW, expected).run(10_000, NOW + 8 * HOUR)
 
 
-def lost(future: Future, until: int) -> float:
+def lost(future: Foreseen, until: int) -> float:
     """The part of all devices that nobody used from when the gang came until it started."""
     used = sum(
         max(0, min(at + LENGTH, until) - max(at, NOW + CAME))

@@ -69,7 +69,7 @@ class Context:
         self._by_priority: list[RunningView] | None = None
 
     def plan(self, shape: Shape) -> ShapePlan:
-        """The shape made ready; once a cycle."""
+        """The shape made ready; once for as long as flavors, pools, trees and policy are the same."""
         known = self._plans.get(shape.key)
         if known is not None and (known[0] is shape or known[0] == shape):
             kept: ShapePlan = known[1]

@@ -47,7 +47,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class ComparedShares:
     """By which numbers a fair share decided, in millionths of what the common ancestor can have, at weight 1:
     the preemptor's side with it, the victim's side without any of the victims, and with this one back."""
 
@@ -71,7 +71,7 @@ class Eviction:
     preemptor_priority: int
     rule: str = WITHIN_QUEUE
     preemptor_queue: str = ""
-    shares: Shares | None = None
+    shares: ComparedShares | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from steelyard.model.policy import Policy
 from steelyard.model.units import SECOND
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.explain import can_ever_fit
-from steelyard.scheduling.forward import Expected, Forward, Future
+from steelyard.scheduling.forward import Expected, Foreseen, Forward
 from steelyard.scheduling.run_times import RunTimes, keys_of
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.views import PendingItem, RunningView
@@ -139,7 +139,7 @@ class Estimator:
                 self._open.pop(0)
         return bool(self._open)
 
-    def _has_all(self, future: Future) -> bool:
+    def _has_all(self, future: Foreseen) -> bool:
         return self._items.keys() <= future.first.keys()
 
     def estimates(self) -> dict[int, Estimate]:

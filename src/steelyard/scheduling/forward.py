@@ -63,7 +63,7 @@ class Expected:
 
 
 @dataclass(slots=True)
-class Future:
+class Foreseen:
     """What came of it: by workload when it was first and last placed, how often it was evicted, and all
     evictions with their instants. `until`: how far the run came (µs)."""
 
@@ -81,7 +81,7 @@ class Forward:
     """One run. Call `step` until it is false, or `run`."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy, now: int, expected: Expected) -> None:
-        self.future = Future(until=now)
+        self.future = Foreseen(until=now)
         self._snapshot = replace(snapshot, last_looked={})
         self._policy = policy
         self._expected = expected
@@ -104,8 +104,8 @@ class Forward:
         self._push(now, _LOOKS, None)
 
     def run(
-        self, instants: int, until: int | None = None, enough: Callable[[Future], bool] | None = None
-    ) -> Future:
+        self, instants: int, until: int | None = None, enough: Callable[[Foreseen], bool] | None = None
+    ) -> Foreseen:
         """At most so many instants, none of them after `until`, no more once it is `enough`."""
         while self.step(instants, until):
             if enough is not None and enough(self.future):

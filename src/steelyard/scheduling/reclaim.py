@@ -25,7 +25,14 @@ from steelyard.model.policy import QUEUE_TREE, UNBOUNDED, QueueOrder, Reclaim
 from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import matches
 from steelyard.scheduling.context import Context
-from steelyard.scheduling.decisions import BORROWING, FAIR_SHARE, GUARANTEE, RECLAIM, WITHIN_QUEUE, Shares
+from steelyard.scheduling.decisions import (
+    BORROWING,
+    FAIR_SHARE,
+    GUARANTEE,
+    RECLAIM,
+    WITHIN_QUEUE,
+    ComparedShares,
+)
 from steelyard.scheduling.placement import ShapePlan
 from steelyard.scheduling.quota import QuotaTree, Usage, charge, potential
 from steelyard.scheduling.share import WHOLE
@@ -60,7 +67,7 @@ class Verdict:
     """By which rule somebody has to go, once the whole set is known, and the numbers where shares decided."""
 
     rule: str
-    shares: Shares | None = None
+    shares: ComparedShares | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +255,7 @@ class Reach:
         own, without, with_it = self._compared(tie, loss.view, asked, subjects)
         if own > without or own >= with_it:
             return None
-        shown = Shares(tie.near, tie.path[-1], own // _SHOWN, without // _SHOWN, with_it // _SHOWN)
+        shown = ComparedShares(tie.near, tie.path[-1], own // _SHOWN, without // _SHOWN, with_it // _SHOWN)
         return Verdict(FAIR_SHARE, shown)
 
     def _keeps_its_own(self, tie: Tie, subjects: Iterable[str]) -> bool:
@@ -302,7 +309,7 @@ class Reach:
         return used + sum(delta for name, _, delta in flows if name == node)
 
     def _share(self, node: str, parent: str, used: Mapping[str, int]) -> int:
-        """The dominant share above quota over these subjects alone, in parts of 10^9 at weight 1.
+        """The dominant share above quota over these subjects alone, in parts of `WHOLE` at weight 1.
         What was used before does not count: it would let a decision of today be turned round tomorrow."""
         assert self.tree is not None
         most = 0

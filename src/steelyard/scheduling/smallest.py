@@ -8,16 +8,17 @@ search is bounded by counts; where a bound was met, the remedy says `approximate
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from steelyard.model.policy import QUEUE_TREE, Policy
 from steelyard.model.resources import DeviceClass
-from steelyard.model.units import SECOND
+from steelyard.model.units import DAY, SECOND
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.board import need_of
 from steelyard.scheduling.explain import ORDER
 from steelyard.scheduling.near import near
+from steelyard.scheduling.own_turn import Turn, starts, turn_of
 from steelyard.scheduling.placement import matching_flavors
 from steelyard.scheduling.quota import shortfalls, shown
 from steelyard.scheduling.remedies import (
@@ -30,7 +31,6 @@ from steelyard.scheduling.remedies import (
     world_of,
 )
 from steelyard.scheduling.snapshot import Snapshot
-from steelyard.scheduling.turn import Turn, starts, turn_of
 from steelyard.scheduling.views import PendingItem
 from steelyard.scheduling.waits_for import holders_to_wait_for
 
@@ -43,18 +43,11 @@ LINEAR = 16
 #: Times that limits are raised anew because others went first.
 MAX_RAISES = 16
 #: The longest time limit that is thought of (µs).
-HORIZON = 30 * 24 * 3600 * SECOND
+HORIZON = 30 * DAY
 #: What helps others, too.
 _FOR_ALL = frozenset({RemedyKind.WAIT_FOR, RemedyKind.RAISE_LIMIT})
 _By: TypeAlias = dict[tuple[str, str, str, str], int]  # (tree, node, subject, field) → by how much
 _What: TypeAlias = Callable[[Snapshot, _By], _By]
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What is not in the snapshot: where else the project's routes lead."""
-
-    queues: tuple[Elsewhere, ...] = ()
 
 
 def smallest(
@@ -63,13 +56,14 @@ def smallest(
     now: int,
     shape: Shape,
     item: PendingItem,
-    search: Search = Search(),
+    elsewhere: Sequence[Elsewhere] = (),
     *,
     waits: bool = False,
 ) -> tuple[Remedy, ...]:
     """The remedies for a workload that waits, in the order of `RemedyKind`; of each kind the smallest.
 
     Empty for one that starts anyhow, has a hold or is not eligible yet, and where no single change would do.
+    `elsewhere`: other queues to which the project's routes lead.
     `waits`: it is known already, by `explain`, that it does not start.
     """
     later = max(item.not_before, item.eligible_at) > now
@@ -82,7 +76,7 @@ def smallest(
         return ()
     finders: Sequence[Callable[[], Iterable[Remedy]]] = (
         lambda: _other_flavor(trial),
-        lambda: _other_queue(trial, search),
+        lambda: _other_queue(trial, elsewhere),
         lambda: _shorter(trial),
         lambda: _fewer_members(trial),
         lambda: _fewer_devices(trial),
@@ -165,8 +159,8 @@ def _other_flavor(trial: Trial) -> Iterable[Remedy]:
             return
 
 
-def _other_queue(trial: Trial, search: Search) -> Iterable[Remedy]:
-    others = [to for to in search.queues if to.queue != trial.world.shape.queue]
+def _other_queue(trial: Trial, elsewhere: Sequence[Elsewhere]) -> Iterable[Remedy]:
+    others = [to for to in elsewhere if to.queue != trial.world.shape.queue]
     for to in others[:MAX_OTHERS]:
         remedy = Remedy(RemedyKind.OTHER_QUEUE, to=to)
         if trial.starts_with(remedy):

@@ -9,9 +9,9 @@ from steelyard.model.ids import render
 from steelyard.model.policy import Policy
 from steelyard.model.reasons import Holder
 from steelyard.scheduling.context import Context
+from steelyard.scheduling.own_turn import Turn
 from steelyard.scheduling.placement import ShapePlan, allocations_of
 from steelyard.scheduling.remedies import Remedy, RemedyKind, World
-from steelyard.scheduling.turn import Turn
 from steelyard.scheduling.views import RunningView
 
 #: Who may be waited for: those that end first.

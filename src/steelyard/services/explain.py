@@ -15,7 +15,7 @@ from steelyard.scheduling.decide import Explanation, explain
 from steelyard.scheduling.decisions import Reservation
 from steelyard.scheduling.explain import can_ever_fit
 from steelyard.scheduling.remedies import Remedy
-from steelyard.scheduling.smallest import Search, smallest
+from steelyard.scheduling.smallest import smallest
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.services.ahead import compared, item_of, place_in_queue
 from steelyard.services.evictions import eviction_views
@@ -89,8 +89,8 @@ def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Reco
     found = explain(snapshot, policy, now, shape, item)
     remedies: tuple[Remedy, ...] = ()
     if found.placement is None and found.hold is None:
-        search = Search(elsewhere(routes(connection), shape))
-        remedies = smallest(snapshot, policy, now, shape, item, search, waits=True)
+        others = elsewhere(routes(connection), shape)
+        remedies = smallest(snapshot, policy, now, shape, item, others, waits=True)
     decision, reasons = decision_of(found, can_ever_fit(snapshot, policy, shape))
     if decision == "waits":
         reasons = (*reasons, *starving_reasons(row, now))

@@ -24,7 +24,7 @@ from steelyard.model.reasons import Reason
 from steelyard.model.workloads import Shape, WorkloadKind, WorkloadSpec
 from steelyard.scheduling import PendingItem, Snapshot, can_ever_fit, over_refusing_limit
 from steelyard.scheduling.changes import EndAttempts, FollowNodes, FollowTrees, emptied
-from steelyard.scheduling.forward import Arrival, Expected, Forward, Future
+from steelyard.scheduling.forward import Arrival, Expected, Foreseen, Forward
 from steelyard.scheduling.what_if import FollowPolicy, WhatIf, changed_by
 from steelyard.services.cycles import PastSnapshots
 from steelyard.services.declared import load_world
@@ -85,7 +85,7 @@ def policy_preview(
 class Run:
     """One of both runs: what came of it, and who was refused before it came to wait."""
 
-    future: Future
+    future: Foreseen
     refused: Mapping[int, tuple[Reason, ...]]
     begin: Snapshot
 

@@ -9,7 +9,7 @@ from steelyard.model.ids import render
 from steelyard.model.reasons import Reason
 from steelyard.model.units import SECOND
 from steelyard.scheduling import Snapshot
-from steelyard.scheduling.forward import Future
+from steelyard.scheduling.forward import Foreseen
 from steelyard.services.reasons import reason_view
 from steelyard.store.scoped import Record
 
@@ -36,7 +36,7 @@ class Ran(Protocol):
     """One run of a window."""
 
     @property
-    def future(self) -> Future:
+    def future(self) -> Foreseen:
         """What came of it."""
         ...
 
@@ -110,7 +110,7 @@ class _Rows:
         ]
         return {"count": len(numbers), "items": items}
 
-    def evictions(self, future: Future) -> Json:
+    def evictions(self, future: Foreseen) -> Json:
         """The first ones."""
         items = [
             {

@@ -49,7 +49,7 @@ def told(case: Case, scope: Scope) -> dict[str, Any]:
     found = explain(snapshot, case.policy, NOW, case.shape, case.item)
     _, reasons = decision_of(found, ())
     seen = [scoped_reason(reason, scope) for reason in reasons]
-    changes = smallest(snapshot, case.policy, NOW, case.shape, case.item, case.search)
+    changes = smallest(snapshot, case.policy, NOW, case.shape, case.item, case.elsewhere)
     remedies = [remedy_view(remedy, snapshot, case.policy, scope) for remedy in changes]
     before = ahead(snapshot, case.policy, NOW, case.shape, case.item)
     names = {

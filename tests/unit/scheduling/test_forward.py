@@ -13,7 +13,7 @@ from steelyard.model.policy import Policy, PreemptionRule, Reclaim
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.decisions import canonical
 from steelyard.scheduling.estimates import Estimate, Known, Why, estimate
-from steelyard.scheduling.forward import Arrival, Expected, Forward, Future
+from steelyard.scheduling.forward import Arrival, Expected, Foreseen, Forward
 from steelyard.scheduling.run_times import Learned, RunTimes
 from steelyard.scheduling.views import PendingItem
 from tests.unit.scheduling import reality
@@ -76,7 +76,7 @@ def test_the_future_is_what_then_happens_when_what_was_expected_happens(seed: in
     assert future.first == lived(books, NO_EVICTIONS, now, dict(ends), lengths, tuple(coming))
 
 
-def _future(books: Books, policy: Policy, expected: Expected) -> Future:
+def _future(books: Books, policy: Policy, expected: Expected) -> Foreseen:
     return Forward(books.snapshot(NOW), policy, NOW, expected).run(100)
 
 

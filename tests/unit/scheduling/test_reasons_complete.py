@@ -9,10 +9,10 @@ from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.scheduling import explain
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.ledger import Ask
+from steelyard.scheduling.own_turn import turn_of
 from steelyard.scheduling.placement import ShapePlan
 from steelyard.scheduling.quota import shortfalls
 from steelyard.scheduling.remedies import world_of
-from steelyard.scheduling.turn import turn_of
 from tests.unit.scheduling.build import NOW, WAITS_FOR_SOMEBODY
 from tests.unit.scheduling.test_smallest import Case, cases
 

@@ -23,7 +23,7 @@ from steelyard.model.workloads import Shape
 from steelyard.scheduling import AddPending, PendingItem, Snapshot, decide
 from steelyard.scheduling.explain import ORDER
 from steelyard.scheduling.remedies import Elsewhere, Remedy, RemedyKind, World, applied, world_of
-from steelyard.scheduling.smallest import HORIZON, Search, smallest
+from steelyard.scheduling.smallest import HORIZON, smallest
 from tests.unit.scheduling.build import (
     NOW,
     POLICY,
@@ -52,7 +52,7 @@ class Case:
     policy: Policy
     shape: Shape
     item: PendingItem
-    search: Search
+    elsewhere: tuple[Elsewhere, ...]
 
 
 @st.composite
@@ -89,7 +89,7 @@ def cases(draw: st.DrawFn) -> Case:
     chosen, head = draw(st.sampled_from(heads))
     to = st.builds(Elsewhere, st.sampled_from(["q", "r"]), st.none(), st.integers(0, 2))
     elsewhere = draw(st.lists(to))
-    return Case(world, found, chosen, head, Search(tuple(elsewhere)))
+    return Case(world, found, chosen, head, tuple(elsewhere))
 
 
 @st.composite
@@ -116,7 +116,7 @@ def planned(draw: st.DrawFn) -> Case:
     rules = {"q": QueueRules(reservations=draw(st.integers(0, 3)))}
     trees = {"queue": queue_tree({}, ("q", "r"))}
     world = replace(base, running=running, pending=tuple(groups), trees=trees)
-    return Case(world, policy(queues=rules), *draw(st.sampled_from(small)), Search())
+    return Case(world, policy(queues=rules), *draw(st.sampled_from(small)), ())
 
 
 def leasts(of: Shape) -> st.SearchStrategy[tuple[int, ...]]:
@@ -131,7 +131,7 @@ def starts(case: Case, world: World) -> bool:
 
 
 def remedies(case: Case) -> tuple[World, tuple[Remedy, ...]]:
-    found = smallest(case.snapshot, case.policy, NOW, case.shape, case.item, case.search)
+    found = smallest(case.snapshot, case.policy, NOW, case.shape, case.item, case.elsewhere)
     return world_of(case.snapshot, case.shape, case.item), found
 
 
@@ -185,7 +185,7 @@ def everything(case: Case) -> dict[RemedyKind, list[Remedy]]:
             for cls, amount in asked.amounts if cls in ORDER for after in range(1000, amount, 1000)
         ]
     listed[RemedyKind.OTHER_QUEUE] = [
-        Remedy(RemedyKind.OTHER_QUEUE, to=to) for to in case.search.queues if to.queue != case.shape.queue
+        Remedy(RemedyKind.OTHER_QUEUE, to=to) for to in case.elsewhere if to.queue != case.shape.queue
     ][:8]
     listed[RemedyKind.WAIT_FOR] = [
         Remedy(RemedyKind.WAIT_FOR, attempts=(attempt,)) for attempt in case.snapshot.running
@@ -286,7 +286,7 @@ def test_another_queue_of_the_project_is_named() -> None:
     limits = nominal("q", "gpu", 0, 0) | nominal("r", "gpu", 2000, 0)
     wanted = shape("s", ONE)
     base = snapshot([node(1, gpus=2)], group(wanted, item(1)), queues=queue_tree(limits, ("q", "r")))
-    queue, limit = told(base, wanted, item(1), Search((Elsewhere("r", None, 0),)))
+    queue, limit = told(base, wanted, item(1), (Elsewhere("r", None, 0),))
     assert queue.to == Elsewhere("r", None, 0)
     assert [(each.node, each.by) for each in limit.raises] == [("q", 1000)]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from steelyard.model.policy import Policy, PreemptionRule, QueueOrder, QueueRules, Reclaim
 from steelyard.model.units import HOUR, MINUTE
-from steelyard.scheduling.forward import Arrival, Expected, Forward, Future
+from steelyard.scheduling.forward import Arrival, Expected, Foreseen, Forward
 from tests.unit.scheduling.build import NOW, item, node, nominal, queue_tree, request, shape, snapshot
 
 LONGEST, STEP, DAY = 30 * MINUTE, 10 * MINUTE, 10 * HOUR
@@ -19,7 +19,7 @@ asked = st.tuples(st.sampled_from(["q", "r"]), st.integers(1, NODES * DEVICES))
 
 def lived(
     order: QueueOrder, bound: int, streams: list[tuple[str, int]], seed: int
-) -> tuple[Future, dict[int, int]]:
+) -> tuple[Foreseen, dict[int, int]]:
     """Ten hours in which all of these come again and again, more than can run; the submit times."""
     shapes = [
         shape(f"s{number}", request(gpu=1000), count=size, queue=queue)
