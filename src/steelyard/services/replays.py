@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from steelyard.identity.authorise import authorise, scope
@@ -38,33 +39,31 @@ def replay_window(
     since, until = since or 0, store.now() if until is None else until
     if since >= until:
         raise InvalidError("window-empty", since=since, until=until)
-    seen = scope(principal, Verb.VIEW, "cycle")
+    seen, most = scope(principal, Verb.VIEW, "cycle"), max(1, min(limit, MAX_STEP))
     after = parse("cycle", cursor) if cursor else None
+    with store.read() as view:
+        ids = repository.cycle_ids(view, seen, since, until, after, most)
+        return {
+            "since": since,
+            "until": until,
+            **_sums(ids, [replay(view, seen, snapshots, number) for number in ids]),
+            "total": repository.count_cycles(view, seen, since, until),
+            "kept_since": cycles_purged_until(view) or None,
+            "next_cursor": render("cycle", ids[-1]) if len(ids) == most else None,
+        }
+
+
+def _sums(ids: Sequence[int], answers: Sequence[Json]) -> Json:
+    """How many are the same, and the first that differs."""
     found: Json = dict.fromkeys(("checked", "same", "different", "purged"), 0)
     first = None
-    with store.read() as view:
-        ids = repository.cycle_ids(view, seen, since, until, after, max(1, min(limit, MAX_STEP)))
-        total = repository.count_cycles(view, seen, since, until)
-        kept = cycles_purged_until(view)
-        for number in ids:
-            answer = replay(view, seen, snapshots, number)
-            if answer["purged"]:
-                found["purged"] += 1
-                continue
-            found["checked"] += 1
-            found["same" if answer["same"] else "different"] += 1
-            if not answer["same"] and first is None:
-                first = {
-                    "id": render("cycle", number), "differences": answer["differences"],
-                    "count": answer["count"],
-                }  # fmt: skip
-    more = len(ids) == max(1, min(limit, MAX_STEP))
-    return {
-        "since": since,
-        "until": until,
-        **found,
-        "first": first,
-        "total": total,
-        "kept_since": kept or None,
-        "next_cursor": render("cycle", ids[-1]) if more else None,
-    }
+    for number, answer in zip(ids, answers, strict=True):
+        if answer["purged"]:
+            found["purged"] += 1
+            continue
+        found["checked"] += 1
+        found["same" if answer["same"] else "different"] += 1
+        if not answer["same"] and first is None:
+            told = {name: answer[name] for name in ("differences", "count")}
+            first = {"id": render("cycle", number), **told}
+    return {**found, "first": first}
