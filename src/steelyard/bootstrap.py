@@ -26,6 +26,7 @@ import uvicorn
 from steelyard.api.app import create_app
 from steelyard.api.audit import WHOLE_HOUSE
 from steelyard.api.context import Services
+from steelyard.api.lanes import QUESTIONS
 from steelyard.client.requests import DEFAULT_URL
 from steelyard.console.app import create_console, first_parts
 from steelyard.console.context import Console
@@ -348,6 +349,7 @@ def create_door(services: Services) -> Door:
         services.attempts,
         services.desk,
         WHOLE_HOUSE,
+        QUESTIONS,
         services.engines,
         services.signer,
         services.extra,

@@ -39,7 +39,8 @@ class Console:
     logins: Logins
     attempts: RefusedAttempts
     desk: Desk
-    whole_house: Lane  # shared with the API
+    whole_house: Lane  # this one and the next are shared with the API
+    questions: Lane
     engines: Mapping[str, Engine] = field(default_factory=dict)
     signer: Any = None  # the log's signing key
     extra: Mapping[str, Any] = field(default_factory=dict)

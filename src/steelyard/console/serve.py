@@ -60,6 +60,7 @@ class Page:
     unchanged: bool = False
     slow: bool = False  # it checks a password
     whole_house: bool = False  # it reads everything there is: one after another
+    question: bool = False  # it asks the scheduler for many cycles: likewise, beside those
 
 
 def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Response]]:
@@ -72,6 +73,8 @@ def endpoint(console: Console, page: Page) -> Callable[[Request], Awaitable[Resp
             answer = partial(_answer, console, page, request, form, request_id)
             if page.whole_house:
                 response = await console.whole_house.run(answer)
+            elif page.question:
+                response = await console.questions.run(answer)
             else:
                 limiter = _limiter() if page.slow else None
                 response = await anyio.to_thread.run_sync(answer, limiter=limiter)

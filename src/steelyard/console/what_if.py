@@ -74,7 +74,7 @@ def _documents(visit: Visit, text: str) -> list[Json]:
 
 def _number(written: dict[str, str], name: str) -> int:
     said = written[name] or "1"
-    if not said.isdecimal() or len(said) > 9:
+    if not (said.isascii() and said.isdecimal()) or len(said) > 9:
         raise InvalidError("field-invalid", path=name, expected="integer")
     return int(said)
 
@@ -106,4 +106,4 @@ def _limited(visit: Visit) -> list[str]:
     return [f"{node['kind']}/{node['name']}" for node in nodes]
 
 
-PAGES = [Page("GET", "/what-if", what_if_page), Page("POST", "/what-if", ask, whole_house=True)]
+PAGES = [Page("GET", "/what-if", what_if_page), Page("POST", "/what-if", ask, question=True)]

@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from steelyard.api.audit import WHOLE_HOUSE
+from steelyard.api.lanes import QUESTIONS
 from steelyard.api.sessions import SIGN_INS
 from steelyard.identity.actor import SYSTEM
 from steelyard.model.errors import UnauthenticatedError
@@ -90,3 +91,19 @@ def test_audits_of_the_whole_house_take_turns_but_strangers_are_turned_away_at_o
     for path in ("/v1/audit/checks", "/v1/audit/bundle"):
         assert house.as_("ann")("POST", path).status_code == 403
     assert house.as_("aud")("POST", "/v1/audit/checks").json()["code"] == "too-many-audits"
+
+
+def test_questions_to_the_scheduler_take_turns_beside_everything_else(
+    house: ApiHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QUESTIONS, "waiting", 0)
+    asked: list[tuple[str, str, object]] = [
+        ("GET", "/v1/estimates", None),
+        ("POST", "/v1/what-if", {"changes": [{"end": "none"}]}),
+        ("POST", "/v1/policy:preview", {"documents": [doc("Queue", "q")]}),
+        ("POST", "/v1/cycles:replay", {}),
+    ]
+    for method, path, body in asked:
+        answer = house.as_("admin")(method, path, body)
+        assert (answer.status_code, answer.json()["code"]) == (503, "too-many-questions"), path
+    assert house.as_("admin")("GET", "/v1/queues").status_code == 200
