@@ -137,6 +137,7 @@ def test_the_normal_form_reads_as_the_same_document(raw: dict[str, Any]) -> None
             "Queue", {"preemption": {"borrowWithinCohort": {"maxPriorityThreshold": 2 * MAX_PRIORITY}}},
             "field-out-of-bounds", "spec.preemption.borrowWithinCohort.maxPriorityThreshold",
         ),
+        ("Queue", {"preemption": {"delay": "9999d"}}, "span-out-of-bounds", "spec.preemption.delay"),
         ("Queue", {"weight": 1001}, "field-out-of-bounds", "spec.weight"),
         ("Queue", {"weight": -1}, "quantity-invalid", "spec.weight"),
         ("Queue", {"reservations": 65}, "field-out-of-bounds", "spec.reservations"),

@@ -161,7 +161,7 @@ def read_span(reader: DocumentReader, key: str) -> int | None:
         return None
     found = reader.attempt(0, partial(reader.duration, key, 0))
     if found > LONGEST:
-        reader.wrong("field-out-of-bounds", reader.at(key), low=0, high=LONGEST)
+        reader.wrong("span-out-of-bounds", reader.at(key), low=0, high=LONGEST)
     return found
 
 

@@ -120,7 +120,7 @@ class DocumentReader(Reader):
             return default
         value = self.attempt(default, partial(self._within, key, partial(parse_duration, raw)))
         if value is not None and value > longest:
-            self.wrong("field-out-of-bounds", self.at(key), low=1, high=longest)
+            self.wrong("span-out-of-bounds", self.at(key), low=0, high=longest)
         return value
 
     def reader(self, key: str) -> DocumentReader:

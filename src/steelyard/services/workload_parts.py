@@ -79,7 +79,7 @@ def _idle(r: DocumentReader) -> IdleLimit:
     if after is None:
         r.wrong("field-missing", r.at("after"))
     elif after < SECOND:
-        r.wrong("field-out-of-bounds", r.at("after"), low=SECOND, high=30 * DAY)
+        r.wrong("span-out-of-bounds", r.at("after"), low=SECOND, high=30 * DAY)
     cpu = r.amount("cpu", "cpu", _IDLE.cpu)
     device = r.integer("device", _IDLE.device, low=0, high=1000)
     r.finish()

@@ -44,8 +44,14 @@ def test_a_member_asks_for_work_of_its_own_and_sees_no_form_for_more(floor: Floo
 
 @pytest.mark.parametrize(
     "form",
-    [{}, {"flavor": "a100", "count": "many"}, {"document": "- ["}, {"node": "queue/main", "value": "1"}],
-    ids=["nothing", "not a number", "not YAML", "no subject"],
+    [
+        {},
+        {"flavor": "a100", "count": "many"},
+        {"flavor": "a100", "count": "٣"},
+        {"document": "- ["},
+        {"node": "queue/main", "value": "1"},
+    ],
+    ids=["nothing", "not a number", "digits of another script", "not YAML", "no subject"],
 )
 def test_a_form_that_makes_no_sense_is_told_what_is_wrong(floor: Floor, form: dict[str, str]) -> None:
     answer = floor.as_("root").post("/what-if", form)
