@@ -12,6 +12,7 @@ from steelyard.cli.choices import one_of
 from steelyard.cli.inventory import device_columns, device_rows, sum_columns
 from steelyard.cli.session import Session
 from steelyard.cli.tree import ordered
+from steelyard.model.policy import FLAVOR_PREFIX
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import format_quantity
 
@@ -104,7 +105,8 @@ def _tree(session: Session, nodes: list[dict[str, Any]], every: bool, parts: tup
 def _bounds(limit: Mapping[str, Any]) -> bool:
     """Whether it says more than that a flavor is in use: a flavor without limits says no more."""
     given = ("hard", "nominal", "borrowing_limit", "lending_limit")
-    return not limit["subject"].startswith("flavor/") or any(limit.get(part) is not None for part in given)
+    is_bound = any(limit.get(part) is not None for part in given)
+    return is_bound or not limit["subject"].startswith(FLAVOR_PREFIX)
 
 
 def _or_blank(part: str) -> Any:
@@ -118,7 +120,7 @@ def _limit(session: Session, part: str) -> Any:
             return " "
         if value is None or part == "on_exceed":
             return session.word("on-exceed", value if row.get("hard") is not None else None)
-        unit = row.get("class") or ("other" if subject.startswith("flavor/") else subject)
+        unit = row.get("class") or ("other" if subject.startswith(FLAVOR_PREFIX) else subject)
         return format_quantity(unit, value)
 
     return shown

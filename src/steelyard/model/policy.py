@@ -19,6 +19,10 @@ ORG_TREE = "organisation"
 USER_TREE = "user"
 #: Nominal of a root that owns everything there is.
 UNBOUNDED = 2**62
+#: The subject of a limit on a flavor is this and its name.
+FLAVOR_PREFIX = "flavor/"
+#: Of a node that declares no weight, in thousandths.
+USUAL_WEIGHT = 1000
 
 
 class Measure(StrEnum):
@@ -142,7 +146,7 @@ class QueueRules:
     groups: tuple[ResourceGroup, ...] = ()
     reservations: int | None = None  # blocked workloads at its head that get a place on the timeline
     starvation_bound: int | None = None  # µs within which whatever can ever fit starts, or is flagged
-    weight: int = 1000  # of its share beside its siblings, in thousandths
+    weight: int = USUAL_WEIGHT  # of its share beside its siblings, in thousandths
     owner: str | None = None
     precedence: Precedence | None = None
 

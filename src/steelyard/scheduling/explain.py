@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from steelyard.model.ids import render
-from steelyard.model.policy import QUEUE_TREE, OnExceed, Policy
+from steelyard.model.policy import FLAVOR_PREFIX, QUEUE_TREE, OnExceed, Policy
 from steelyard.model.reasons import Holder, Reason, ReasonCode
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import Shape
@@ -40,7 +40,7 @@ from steelyard.scheduling.quota import QuotaTree, Shortfall, shortfalls, shown
 from steelyard.scheduling.ranking import bounded, hopeless_of
 from steelyard.scheduling.rules import rules_of
 from steelyard.scheduling.snapshot import Snapshot
-from steelyard.scheduling.subjects import FLAVOR, Counting, held_by
+from steelyard.scheduling.subjects import Counting, held_by
 from steelyard.scheduling.views import HoldView, PendingItem
 
 ORDER = (*ACCELERATORS, DeviceClass.CPU, DeviceClass.MEMORY)
@@ -190,9 +190,9 @@ def _worst(
 
 def subject_of(snapshot: Snapshot, subject: str) -> tuple[str | None, str]:
     """(flavor, class or measure of a class) of a quota's subject."""
-    if not subject.startswith(FLAVOR):
+    if not subject.startswith(FLAVOR_PREFIX):
         return None, subject
-    name = subject.removeprefix(FLAVOR)
+    name = subject.removeprefix(FLAVOR_PREFIX)
     flavor = snapshot.flavors.get(name)
     return name, flavor.device_class.value if flavor else DeviceClass.OTHER.value
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from steelyard.model.policy import UNBOUNDED
+from steelyard.model.policy import FLAVOR_PREFIX, UNBOUNDED
 from steelyard.scheduling.quota import QuotaTree
 from steelyard.scheduling.views import FlavorView, NodeView
-
-FLAVOR = "flavor/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ def compare(
     owned: dict[str, int] = {}
     for (_, subject), limit in tree.limits.items() if tree is not None else ():
         owned[subject] = min(owned.get(subject, 0) + limit.nominal, UNBOUNDED)
-    classes = {subject for subject in there if not subject.startswith(FLAVOR)}
+    classes = {subject for subject in there if not subject.startswith(FLAVOR_PREFIX)}
     return [
         Compared(subject, owned.get(subject), there.get(subject, 0), offered.get(subject, 0))
         for subject in sorted({*owned} | classes)
@@ -63,7 +61,7 @@ def _inventory(
             withheld = sum(amount for _, amount in node.withheld.get(name, ()))
             usable = max(0, total - withheld) if node.schedulable else 0
             view = flavors.get(name)
-            for subject in (f"{FLAVOR}{name}", *((view.device_class.value,) if view else ())):
+            for subject in (f"{FLAVOR_PREFIX}{name}", *((view.device_class.value,) if view else ())):
                 there[subject] = there.get(subject, 0) + total
                 offered[subject] = offered.get(subject, 0) + usable
     return there, offered

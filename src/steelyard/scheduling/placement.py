@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from steelyard.model.policy import Policy, ResourceGroup
+from steelyard.model.policy import FLAVOR_PREFIX, Policy, ResourceGroup
 from steelyard.model.reasons import Reason
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import WHOLE_DEVICE
@@ -22,7 +22,7 @@ from steelyard.scheduling.ledger import Ask, Ledger
 from steelyard.scheduling.node_choice import NodeChoice
 from steelyard.scheduling.quota import QuotaTree
 from steelyard.scheduling.snapshot import Snapshot
-from steelyard.scheduling.subjects import FLAVOR, Counting, Held, held_by, own_nodes, parts_of
+from steelyard.scheduling.subjects import Counting, Held, held_by, own_nodes, parts_of
 from steelyard.scheduling.topology import Outside
 from steelyard.scheduling.views import Charge, ClusterView, FlavorView
 
@@ -369,10 +369,10 @@ def flavor_amounts(members: Iterable[MemberPlan]) -> dict[str, int]:
 def flavor_asks(trees: Mapping[str, QuotaTree], plan: ShapePlan, used: Mapping[str, int]) -> list[Ask]:
     """The quota checks of an attempt that would use these flavors."""
     asks = [
-        Ask(tree, node, f"{FLAVOR}{name}", used[name])
+        Ask(tree, node, f"{FLAVOR_PREFIX}{name}", used[name])
         for tree, node in plan.nodes
         for name in used
-        if f"{FLAVOR}{name}" in trees[tree].subjects
+        if f"{FLAVOR_PREFIX}{name}" in trees[tree].subjects
     ]
     if not plan.counting.is_plain:
         asks += [Ask(*one) for one in plan.counting.measured_at(plan.nodes, used)]

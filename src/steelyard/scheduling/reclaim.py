@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from steelyard.model.policy import QUEUE_TREE, UNBOUNDED, QueueOrder, Reclaim
+from steelyard.model.policy import FLAVOR_PREFIX, QUEUE_TREE, UNBOUNDED, USUAL_WEIGHT, QueueOrder, Reclaim
 from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import matches
 from steelyard.scheduling.context import Context
@@ -38,7 +38,6 @@ from steelyard.scheduling.quota import QuotaTree, Usage, charge, potential
 from steelyard.scheduling.share import WHOLE
 from steelyard.scheduling.views import Charge, PendingItem, RunningView
 
-_WEIGHT = 1000
 #: Who goes first: a place that is only kept, what others borrowed, the queue's own lower priorities, and last
 #: what others borrowed where the queue would own its part only once its own made room.
 _KEPT, _BORROWED, _OWN, _LATE = range(4)
@@ -199,7 +198,7 @@ class Reach:
     def _asked(self) -> dict[str, int]:
         lead = self.plan.lead
         asked = {device_class.value: amount for device_class, amount in self.plan.amounts.items()}
-        asked.update((f"flavor/{name}", lead.count * lead.need.amount) for name in lead.flavors)
+        asked.update((f"{FLAVOR_PREFIX}{name}", lead.count * lead.need.amount) for name in lead.flavors)
         return asked
 
     def _own_release(self) -> dict[str, int]:
@@ -323,7 +322,7 @@ class Reach:
         weight = self.context.rules.of(node).weight
         if not most:
             return 0
-        return most * _WEIGHT // weight if weight else _INFINITE
+        return most * USUAL_WEIGHT // weight if weight else _INFINITE
 
 
 def meeting(tree: QuotaTree, own: str, other: str) -> tuple[str, tuple[str, ...], str] | None:
@@ -359,7 +358,7 @@ def contended(context: Context, plan: ShapePlan) -> tuple[str, ...]:
         if ask.tree == QUEUE_TREE and ask.quantity > ledger.available(QUEUE_TREE, queue, ask.subject)
     }
     for name in lead.flavors:
-        subject = f"flavor/{name}"
+        subject = f"{FLAVOR_PREFIX}{name}"
         if subject in tree.subjects and wanted > ledger.available(QUEUE_TREE, queue, subject):
             short.add(subject)
     short |= _short_of_devices(context, plan)
@@ -375,7 +374,7 @@ def _short_of_devices(context: Context, plan: ShapePlan) -> set[str]:
     scattered = [name for name in lead.flavors if name not in tight and not _is_hosted(context, plan, name)]
     if len(tight) + len(scattered) == len(lead.flavors):
         short.add(lead.need.primary.value)
-    short.update(f"flavor/{name}" for name in (*tight, *scattered))
+    short.update(f"{FLAVOR_PREFIX}{name}" for name in (*tight, *scattered))
     for device_class, asked in plan.amounts.items():
         if device_class is lead.need.primary or not asked:
             continue

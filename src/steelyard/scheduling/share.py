@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+from steelyard.model.policy import FLAVOR_PREFIX, USUAL_WEIGHT
 from steelyard.scheduling.history import ONE, UNIT, Past
 from steelyard.scheduling.quota import QuotaTree, Usage, charge, potential
 from steelyard.scheduling.rules import Rules
@@ -26,8 +27,6 @@ from steelyard.scheduling.views import FlavorView
 #: Everything the parent could have, at weight 1.
 WHOLE = 10**12
 _SHOWN = WHOLE // 10**6
-_WEIGHT = 1000  # of a node that declares none
-_FLAVOR = "flavor/"
 
 #: (1 where the weight is 0, share): compares as it should.
 Share: TypeAlias = tuple[int, int]
@@ -102,7 +101,7 @@ class Shares:
         weight = self._rules.of(node).weight
         if not most:
             return NONE
-        return (0, most * _WEIGHT // weight) if weight else (1, most)
+        return (0, most * USUAL_WEIGHT // weight) if weight else (1, most)
 
     def _past_above(self, node: str, subjects: Iterable[tuple[str, int]]) -> int:
         """In millionths."""
@@ -131,10 +130,10 @@ def _governed(tree: QuotaTree, flavors: Mapping[str, FlavorView]) -> tuple[tuple
     found: dict[str, list[str]] = {}
     for subject in sorted(tree.subjects):
         name = subject
-        if subject.startswith(_FLAVOR):
-            flavor = flavors.get(subject.removeprefix(_FLAVOR))
+        if subject.startswith(FLAVOR_PREFIX):
+            flavor = flavors.get(subject.removeprefix(FLAVOR_PREFIX))
             if flavor is None:
                 continue  # devices of nobody knows which class
-            name = _FLAVOR + flavor.device_class.value
+            name = FLAVOR_PREFIX + flavor.device_class.value
         found.setdefault(name, []).append(subject)
     return tuple((name, tuple(subjects)) for name, subjects in sorted(found.items()))

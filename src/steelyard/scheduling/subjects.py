@@ -16,14 +16,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, USER_TREE, Measure, Policy
+from steelyard.model.policy import FLAVOR_PREFIX, ORG_TREE, QUEUE_TREE, USER_TREE, Measure, Policy
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.quota import QuotaTree
 from steelyard.scheduling.views import Charge, FlavorView
 
-FLAVOR = "flavor/"
 #: What one device of a model that no conversion table names is worth.
 USUAL = 1000
 Nodes = tuple[tuple[str, str], ...]  # (tree, own node)
@@ -32,7 +31,9 @@ Nodes = tuple[tuple[str, str], ...]  # (tree, own node)
 def measured(subject: str) -> tuple[DeviceClass, Measure] | None:
     """The class and the measure of `gpu/normalised`; None of a class or a flavor."""
     kind, _, measure = subject.partition("/")
-    return (DeviceClass(kind), Measure(measure)) if measure and not subject.startswith(FLAVOR) else None
+    if not measure or subject.startswith(FLAVOR_PREFIX):
+        return None
+    return DeviceClass(kind), Measure(measure)
 
 
 def user_path(user: str | None, project: str) -> tuple[str, ...]:
@@ -199,7 +200,7 @@ class Counting:
     def charges(self, nodes: Nodes, held: Held) -> tuple[Charge, ...]:
         """What is charged at the own node of each tree, always in one order."""
         usual = [(cls.value, quantity) for cls, quantity in sorted(held.classes.items()) if quantity]
-        usual += [(f"{FLAVOR}{name}", quantity) for name, quantity in sorted(held.flavors.items())]
+        usual += [(f"{FLAVOR_PREFIX}{name}", quantity) for name, quantity in sorted(held.flavors.items())]
         found: list[Charge] = []
         for tree, node in nodes:
             found += [Charge(tree, node, subject, quantity) for subject, quantity in usual]

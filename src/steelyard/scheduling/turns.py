@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from steelyard.model.policy import QUEUE_TREE, Policy, Precedence, QueueOrder
+from steelyard.model.policy import FLAVOR_PREFIX, QUEUE_TREE, USUAL_WEIGHT, Policy, Precedence, QueueOrder
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.history import Past
@@ -20,7 +20,6 @@ from steelyard.scheduling.views import PendingItem
 Key: TypeAlias = tuple[bool, int, bool, int, int, int, int, int, int]
 #: guaranteed no/yes, share above quota or whether it borrows, −band, time, workload, attempt
 Rank: TypeAlias = tuple[bool, Share, int, int, int, int]
-_WEIGHT = 1000  # of a node that declares none
 
 
 def band_of(policy: Policy, shape: Shape) -> tuple[int, int]:
@@ -93,8 +92,8 @@ class Turns:
         project = past.of(shape.queue, shape.project, "", subject)
         own = past.of(shape.queue, shape.project, user, subject) if user else 0
         return (
-            _weighed(project, whole, self.policy.weights.get(f"project/{shape.project}", _WEIGHT)),
-            _weighed(own, whole, self.policy.weights.get(f"user/{user}", _WEIGHT)),
+            _weighed(project, whole, self.policy.weights.get(f"project/{shape.project}", USUAL_WEIGHT)),
+            _weighed(own, whole, self.policy.weights.get(f"user/{user}", USUAL_WEIGHT)),
         )
 
     def asked(self, shape: Shape) -> Mapping[str, int]:
@@ -112,8 +111,8 @@ class Turns:
             if cls.value in subjects:
                 asks[cls.value] = amount
         for subject in subjects:
-            flavor = self._flavors.get(subject.removeprefix("flavor/"))
-            if flavor is None or not subject.startswith("flavor/"):
+            flavor = self._flavors.get(subject.removeprefix(FLAVOR_PREFIX))
+            if flavor is None or not subject.startswith(FLAVOR_PREFIX):
                 continue
             amount = sum(
                 request.amount(flavor.device_class) * count
@@ -157,5 +156,5 @@ def primary_class(shape: Shape) -> str:
 
 def _weighed(amount: int, whole: int, weight: int) -> int:
     """Weight 0 counts as the smallest there is: it comes last, and among such the use decides."""
-    part = amount * WHOLE * _WEIGHT // (whole * (weight or _WEIGHT))
+    part = amount * WHOLE * USUAL_WEIGHT // (whole * (weight or USUAL_WEIGHT))
     return part if weight else part + WHOLE**2

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from steelyard.model.policy import QUEUE_TREE
+from steelyard.model.policy import FLAVOR_PREFIX, QUEUE_TREE
 from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import allocation_room
 from steelyard.scheduling.context import Context
@@ -345,7 +345,7 @@ class Simulation:
         board.change_members(found.members, -1)
         for member, allocation in allocations_of(found.members):
             if allocation_room(board.state(member.node_id), allocation) < 0:
-                short |= {allocation.device_class.value, f"flavor/{allocation.flavor}"}
+                short |= {allocation.device_class.value, f"{FLAVOR_PREFIX}{allocation.flavor}"}
         board.change_members(found.members, 1)
         self.take([loss])
         return sorted(short)

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from steelyard.model.organisation import Scope
-from steelyard.model.policy import UNBOUNDED, Policy
+from steelyard.model.policy import FLAVOR_PREFIX, UNBOUNDED, Policy
 from steelyard.model.resources import DeviceClass
 from steelyard.scheduling.deserved import deserved, fairness
 from steelyard.scheduling.history import UNIT
 from steelyard.scheduling.quota import QuotaTree, Usage
 from steelyard.scheduling.rules import Rules
-from steelyard.services.kinds import FLAVOR_PREFIX
 from steelyard.services.use_history import newest_history
 from steelyard.store.database import View
 from steelyard.store.workloads import count_live

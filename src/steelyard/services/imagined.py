@@ -14,7 +14,7 @@ from steelyard.model.availability import availability_of
 from steelyard.model.errors import InvalidError, NotFoundError
 from steelyard.model.health import DeviceFlag
 from steelyard.model.ids import parse
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, USER_TREE, Limit, Measure, Policy
+from steelyard.model.policy import FLAVOR_PREFIX, ORG_TREE, QUEUE_TREE, USER_TREE, Limit, Measure, Policy
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import Shape
 from steelyard.scheduling import (
@@ -26,7 +26,7 @@ from steelyard.scheduling import (
     Slot,
     Snapshot,
 )
-from steelyard.scheduling.subjects import FLAVOR, measured
+from steelyard.scheduling.subjects import measured
 from steelyard.scheduling.what_if import EndAttempts, FollowPolicy, FollowTrees, WhatIf
 from steelyard.services.declared import load_world
 from steelyard.services.documents import parse_documents
@@ -88,8 +88,8 @@ class Imagined:
 
     def _check_subject(self, subject: str) -> None:
         known = subject in {cls.value for cls in DeviceClass}
-        if subject.startswith(FLAVOR):
-            known = subject.removeprefix(FLAVOR) in self.snapshot.flavors
+        if subject.startswith(FLAVOR_PREFIX):
+            known = subject.removeprefix(FLAVOR_PREFIX) in self.snapshot.flavors
         elif "/" in subject:
             cls, _, measure = subject.partition("/")
             known = cls in {each.value for each in ACCELERATORS}

@@ -15,7 +15,7 @@ from steelyard.devices.settings import to_spec as write_settings
 from steelyard.engines.local.isolation import Wish
 from steelyard.model.health import OnDeviceFailure
 from steelyard.model.organisation import RoleName
-from steelyard.model.policy import ORG_TREE, USER_TREE, OnExceed
+from steelyard.model.policy import FLAVOR_PREFIX, ORG_TREE, USER_TREE, OnExceed
 from steelyard.model.resources import DeviceClass, EngineKind
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services.pool_spec import PoolSpec
@@ -31,7 +31,6 @@ from steelyard.services.support_specs import (
 from steelyard.services.vocabulary_spec import VocabularySpec
 
 SpecBody: TypeAlias = dict[str, Any]
-FLAVOR_PREFIX = "flavor/"
 ROUTING_NAME = "default"
 USER_LEVEL = "user"
 EVERYBODY = "*"

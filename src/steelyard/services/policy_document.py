@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from steelyard.model.errors import InvalidError
-from steelyard.model.policy import Measure, OnExceed
+from steelyard.model.policy import FLAVOR_PREFIX, Measure, OnExceed
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services.kinds import (
     EVERYBODY,
-    FLAVOR_PREFIX,
     USER_LEVEL,
     CohortSpec,
     HardLimitSpec,

@@ -8,13 +8,21 @@ from typing import Any
 
 from steelyard.identity.authorise import authorise, scope
 from steelyard.model.organisation import Principal, Scope, Verb
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, UNBOUNDED, USER_TREE, Policy
+from steelyard.model.policy import (
+    FLAVOR_PREFIX,
+    ORG_TREE,
+    QUEUE_TREE,
+    UNBOUNDED,
+    USER_TREE,
+    USUAL_WEIGHT,
+    Policy,
+)
 from steelyard.scheduling.quota import QuotaTree, Usage, available, potential, shown
 from steelyard.scheduling.rules import rules_of
 from steelyard.scheduling.subjects import own_node, user_path
 from steelyard.services.evictions import made_by_queue
 from steelyard.services.fair_use import NOTHING, fair_use
-from steelyard.services.kinds import FLAVOR_PREFIX, Kind
+from steelyard.services.kinds import Kind
 from steelyard.services.policy import load_policy, quota_trees
 from steelyard.services.shapes import read_shape
 from steelyard.services.user_quota import place_of
@@ -107,7 +115,7 @@ def _evictions(made: Mapping[str, Json], node: Json) -> Json:
 def _rules(policy: Policy, tree: QuotaTree, node: Json) -> Json:
     """What a queue or cohort goes by, its own or inherited; of the organisation, the weight."""
     if node["kind"] in _ORGANISATION:
-        return {"weight": policy.weights.get(node["node"], 1000)}
+        return {"weight": policy.weights.get(node["node"], USUAL_WEIGHT)}
     rules = rules_of(policy, tree, node["node"])
     return {
         "owner": rules.owner, "weight": rules.weight, "strategy": rules.strategy.value,

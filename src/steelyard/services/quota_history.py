@@ -8,11 +8,20 @@ from types import SimpleNamespace
 import msgspec
 
 from steelyard.evidence.timelines import Epoch, Key
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, UNBOUNDED, USER_TREE, Limit, OnExceed, TreeNode
+from steelyard.model.policy import (
+    FLAVOR_PREFIX,
+    ORG_TREE,
+    QUEUE_TREE,
+    UNBOUNDED,
+    USER_TREE,
+    Limit,
+    OnExceed,
+    TreeNode,
+)
 from steelyard.model.resources import DeviceClass
 from steelyard.scheduling import HoldView
 from steelyard.scheduling.quota import QuotaTree, charge, with_unbounded_root
-from steelyard.scheduling.subjects import FLAVOR, Counting, held_by, own_node, user_path
+from steelyard.scheduling.subjects import Counting, held_by, own_node, user_path
 from steelyard.services.derived import COUNTERS, POLICY_VERSION
 from steelyard.services.documents import Document, stored_document
 from steelyard.services.kinds import CohortSpec, Kind, QueueSpec
@@ -152,7 +161,7 @@ def charges_of_allocations(view: View, allocations: Iterable[Record]) -> Iterato
         path = user_path(users[shape].user, users[shape].project) if shape in users else ()
         nodes += [(USER_TREE, path[0])] if path else []
         for tree, node in nodes:
-            for subject in (row["device_class"], f"{FLAVOR}{row['flavor']}"):
+            for subject in (row["device_class"], f"{FLAVOR_PREFIX}{row['flavor']}"):
                 yield {
                     "tree": tree, "node": node, "subject": subject, "quantity": row["quantity"],
                     "t0": row["t0"], "t1": row["t1"], "version": row["policy_version"],

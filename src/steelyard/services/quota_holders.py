@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from steelyard.scheduling.subjects import FLAVOR, user_path
+from steelyard.model.policy import FLAVOR_PREFIX
+from steelyard.scheduling.subjects import user_path
 from steelyard.services.kinds import CohortSpec, QueueSpec
 from steelyard.services.quota_sums import parent_of
 from steelyard.services.references import World
@@ -31,7 +32,7 @@ def held_now(view: View, world: World) -> list[Record]:
                 "amounts": {},
             },
         )  # fmt: skip
-        for subject in (row["device_class"], f"{FLAVOR}{row['flavor']}"):
+        for subject in (row["device_class"], f"{FLAVOR_PREFIX}{row['flavor']}"):
             entry["amounts"][subject] = entry["amounts"].get(subject, 0) + row["quantity"]
     return list(found.values())
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from steelyard.identity.authorise import authorise
 from steelyard.model.organisation import Principal, Verb
-from steelyard.model.policy import QUEUE_TREE
+from steelyard.model.policy import FLAVOR_PREFIX, QUEUE_TREE
 from steelyard.scheduling import Snapshot
-from steelyard.scheduling.inventory_quota import FLAVOR, Compared, compare
+from steelyard.scheduling.inventory_quota import Compared, compare
 from steelyard.scheduling.views import FlavorView
 from steelyard.services.ground import SubmitSnapshots
 from steelyard.services.live_load import SnapshotSource
@@ -37,8 +37,9 @@ def _compared(snapshot: Snapshot) -> list[Compared]:
 
 
 def _view(one: Compared, flavors: Mapping[str, FlavorView]) -> Json:
-    flavor = flavors.get(one.subject.removeprefix(FLAVOR)) if one.subject.startswith(FLAVOR) else None
-    whole = one.subject if not one.subject.startswith(FLAVOR) else None
+    is_flavor = one.subject.startswith(FLAVOR_PREFIX)
+    flavor = flavors.get(one.subject.removeprefix(FLAVOR_PREFIX)) if is_flavor else None
+    whole = None if is_flavor else one.subject
     return {
         "subject": one.subject,
         "class": whole if whole is not None else flavor.device_class.value if flavor else None,

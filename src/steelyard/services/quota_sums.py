@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from steelyard.model.errors import ConflictError
-from steelyard.model.policy import ORG_TREE
+from steelyard.model.policy import FLAVOR_PREFIX, ORG_TREE
 from steelyard.scheduling.quota import QuotaTree
 from steelyard.services.kinds import Kind, NamespaceSpec, ProjectSpec, QuotaSpec
 from steelyard.services.references import World
@@ -84,7 +84,7 @@ def parent_of(world: World, node: str) -> str | None:
 
 def unit_of_subject(subject: str) -> str:
     """What its quantities are shown in."""
-    return "other" if subject.startswith("flavor/") else subject
+    return "other" if subject.startswith(FLAVOR_PREFIX) else subject
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,12 @@ from typing import NamedTuple, TypeAlias
 
 from steelyard.model.errors import ConflictError, InvalidError
 from steelyard.model.organisation import RoleName
-from steelyard.model.policy import Measure
+from steelyard.model.policy import FLAVOR_PREFIX, Measure
 from steelyard.model.resources import DeviceClass, EngineKind
 from steelyard.scheduling.admission import joined
 from steelyard.services.documents import Document
 from steelyard.services.kinds import (
     EVERYBODY,
-    FLAVOR_PREFIX,
     USER_LEVEL,
     BindingSpec,
     ClusterSpec,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from steelyard.model.policy import Fairness
+from steelyard.model.policy import FLAVOR_PREFIX, Fairness
 from steelyard.scheduling import QuotaTree
 from steelyard.scheduling.history import NOTHING_USED, History, Used, decayed, history_of
 from steelyard.services.shapes import read_shape
@@ -72,7 +72,7 @@ def _by_whom(view: View, held: Iterable[rows.Held]) -> dict[Used, int]:
     found: dict[Used, int] = {}
     for row in listed:
         shape = shapes[row.shape_id]
-        for subject in (row.device_class, f"flavor/{row.flavor}"):
+        for subject in (row.device_class, f"{FLAVOR_PREFIX}{row.flavor}"):
             key = (row.queue, shape.project, shape.user or "", subject)
             found[key] = found.get(key, 0) + row.amount
     return found
