@@ -9,7 +9,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from steelyard.bootstrap import HOME_FILE, locked, offline
+from steelyard.bootstrap import offline
+from steelyard.data_folder import HOME_FILE, locked
 from steelyard.evidence.keys import fingerprint
 from steelyard.locale import text
 from steelyard.model.errors import ConflictError, InvalidError

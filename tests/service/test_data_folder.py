@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.bootstrap import HOME_FILE, locked
+from steelyard.data_folder import HOME_FILE, locked
 from steelyard.model.errors import UnavailableError
 
 

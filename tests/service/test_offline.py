@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.bootstrap import build, locked, reset_user_password
+from steelyard.bootstrap import build, reset_user_password
+from steelyard.data_folder import locked
 from steelyard.identity.actor import SYSTEM, actor_of
 from steelyard.identity.passwords import verify_password
 from steelyard.model.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
