@@ -94,7 +94,9 @@ class Context:
 
     def commit_hold(self, hold: HoldView) -> None:
         """A hold's planned places, all free now, are taken; its charges are counted already."""
-        self._note(self.plan(hold.shape), hold.item, hold.members, hold.charges, from_hold=True)
+        plan = self.plan(hold.shape)
+        self.reservations.started(plan, hold.item, Plan(hold.members, hold.charges))
+        self._note(plan, hold.item, hold.members, hold.charges, from_hold=True)
 
     def _note(
         self,

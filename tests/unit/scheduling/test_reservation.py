@@ -133,6 +133,17 @@ def test_work_without_a_time_limit_is_bounded_by_what_like_work_took() -> None:
     assert placed(decide(soon, POLICY, NOW)) == []
 
 
+def test_what_starts_from_a_held_place_ends_on_the_timeline_too() -> None:
+    full = busy(5, 2)
+    cycle = decide(waiting(full, limited("evictor", 4, 3, priority=20)), POLICY, NOW)
+    (hold,) = cycle.holds
+    freed = ended(waiting(full, limited("evictor", 4, 3, priority=20)).apply(cycle), *hold.victims)
+    then = decide(replace(freed, pending=(group(WIDE, item(2)),)), POLICY, NOW)
+    (start,), (made,) = then.placements, then.reservations
+    assert start.from_hold
+    assert (made.attempt_id, made.starts_at) == (2, NOW + 3 * HOUR)
+
+
 def test_nothing_is_reserved_where_nobody_knows_when_anything_ends() -> None:
     base = waiting(busy(None, 2, 3), WIDE, limited("unbounded", 1, None))
     decisions = decide(base, POLICY, NOW)
