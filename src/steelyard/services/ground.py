@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from steelyard.evidence.leaf import Sequenced
@@ -32,7 +32,7 @@ from steelyard.services.policy import Routes, load_policy, routes
 from steelyard.store.database import View
 from steelyard.store.declared import DeclaredRow, history
 from steelyard.store.inventory import list_clusters
-from steelyard.store.live import counters
+from steelyard.store.live import counters, usage_counters
 from steelyard.store.store import Store
 
 #: How old what a submit is judged on may be, µs.
@@ -54,7 +54,7 @@ class SubmitSnapshots(Protocol):
     """Makes snapshots."""
 
     def for_submit(self, connection: View, _now: int) -> Snapshot:
-        """Quota, use and capacity, without what runs or waits; what did not change is the same object."""
+        """Quota and capacity, without what is used, runs or waits; what did not change is the same object."""
         ...
 
     def full(self, connection: View, _now: int) -> tuple[Snapshot, Policy]:
@@ -64,7 +64,8 @@ class SubmitSnapshots(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """One consistent state. `never` keeps the answers about shapes that could never start.
+    """One consistent state. `never` keeps the answers about shapes that could never start; use is known only
+    where some limit refuses what exceeds it.
 
     `unseen` are declared clusters of which nothing was found yet: what might fit there is let in, and so is
     everything while the pools are `behind` what was declared last.
@@ -79,6 +80,7 @@ class Ground:
     unseen: frozenset[str] = frozenset()
     behind: bool = False
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    versions: Mapping[str, int] = field(default_factory=dict)  # the counters that it was made at
     never: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
     shut: dict[str, tuple[Reason, ...]] = field(default_factory=dict)  # of those that may only not start now
 
@@ -187,6 +189,17 @@ class Grounds:
         return None
 
     def _load(self, view: View, now: int, before: Ground | None) -> Ground:
+        """All of it follows from what the counters count, but use."""
+        versions = counters(view)
+        if before is None or before.versions != versions:
+            made = self._make(view, now, before, versions)
+        else:
+            made = replace(before, at=now)
+        if made.refuses:
+            made = replace(made, snapshot=replace(made.snapshot, usage=usage_counters(view)))
+        return made
+
+    def _make(self, view: View, now: int, before: Ground | None, versions: Mapping[str, int]) -> Ground:
         snapshot = self._snapshots.for_submit(view, now)
         policy = load_policy(view)
         same = before is not None and _same(before, snapshot, policy)
@@ -195,11 +208,10 @@ class Grounds:
         refuses = before.refuses if same and before is not None else _refuses(snapshot.trees)
         found = {node.cluster for node in snapshot.nodes.values()}
         unseen = frozenset(row["name"] for row in list_clusters(view)) - found
-        versions = counters(view)
         behind = versions.get(FOLLOWED_VERSION, 0) not in (0, versions.get(DECLARED_VERSION, 0))
         return Ground(
             now, load_history(view), routes(view), policy, snapshot, refuses, unseen, behind,
-            load_vocabulary(view), never, shut,
+            load_vocabulary(view), versions, never, shut,
         )  # fmt: skip
 
     def _published(self, done: Sequenced) -> None:

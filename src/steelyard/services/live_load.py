@@ -1,7 +1,7 @@
 """Load what is live from the store, and the snapshots that need no live state.
 
-`SnapshotSource.full` is what the next cycle would see; `for_submit` has only quota, use and capacity,
-with the parts that seldom change kept by their version counters.
+`SnapshotSource.full` is what the next cycle would see; `for_submit` has only quota and capacity, which
+seldom change and are kept by their version counters.
 """
 
 from __future__ import annotations
@@ -312,7 +312,7 @@ class SnapshotSource:
         self._fixed = Snapshot()
 
     def for_submit(self, connection: View, _now: int) -> Snapshot:
-        """Quota trees with their use, and what an empty cluster holds; nothing that runs or waits."""
+        """Quota trees, and what an empty cluster holds; nothing that is used, runs or waits."""
         counters = rows.counters(connection)
         key = tuple(counters.get(name, 0) for name in _VERSIONS)
         with self._lock:
@@ -321,8 +321,7 @@ class SnapshotSource:
                 load_policy_into(state, connection)
                 load_devices_into(state, connection)
                 self._fixed, self._key = state.snapshot(), key
-            fixed = self._fixed
-        return replace(fixed, usage=rows.usage_counters(connection))
+            return self._fixed
 
     def as_of(self, connection: View, cycle_id: int) -> tuple[Snapshot, Policy, int]:
         """What a stored cycle worked on, its policy and its instant. Raises NotFoundError."""
