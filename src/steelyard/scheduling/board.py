@@ -89,6 +89,17 @@ class NodeState:
         for spaces in self.spaces.values():
             spaces.sort(key=lambda space: (space.flavor, space.device_id or 0))
 
+    def copy(self) -> NodeState:
+        """One of its own."""
+        made = object.__new__(NodeState)
+        made.view = self.view
+        made.devices = {name: devices.copy() for name, devices in self.devices.items()}
+        made.spaces = {
+            cls: [Space(space.device_id, space.flavor, space.free) for space in spaces]
+            for cls, spaces in self.spaces.items()
+        }
+        return made
+
     def find(self, allocation: AllocationPlan) -> Space | None:
         """The node's CPU or memory that an allocation is on."""
         for space in self.spaces.get(allocation.device_class, ()):
@@ -112,17 +123,37 @@ class Board:
         self._rooms: dict[str, Room] = {}  # copies of the nodes' own, which follow when they are asked for
         self._followed: dict[str, int] = {}  # how much of what was touched each of them has taken in
         self._free: dict[str, int] = {}
+        self._behind: Board | None = None  # the one that nodes are copied from
+
+    def beside(self) -> Board:
+        """A working copy of this working copy. What is taken here later, it is told by `follow`."""
+        made = Board(self.nodes, self.flavors, self.usable)
+        made._behind = self
+        made.touched = [*dict.fromkeys(self.touched)]
+        made._free = dict(self._free)
+        return made
+
+    def follow(self, members: Sequence[MemberPlan]) -> None:
+        """Takes what was taken just now of the board that it was made beside."""
+        free, nodes = dict(self._free), {member.node_id for member in members} - self._states.keys()
+        # what is copied only now has it taken already, and what is free in all does not know yet
+        self.change_members([member for member in members if member.node_id in nodes], 1)
+        self._free = free
+        self.change_members(members, -1)
 
     def state(self, node_id: int) -> NodeState:
         """The node's working copy."""
         state = self._states.get(node_id)
         if state is None:
-            state = self._states[node_id] = NodeState(self.nodes[node_id])
+            known = self._behind.known(node_id) if self._behind is not None else None
+            state = NodeState(self.nodes[node_id]) if known is None else known.copy()
+            self._states[node_id] = state
         return state
 
     def known(self, node_id: int) -> NodeState | None:
         """The node's working copy if there is one: it is as its view says otherwise."""
-        return self._states.get(node_id)
+        state = self._states.get(node_id)
+        return self._behind.known(node_id) if state is None and self._behind is not None else state
 
     def order(self, flavor: str) -> Sequence[int]:
         """Nodes that may be given work and have the flavor, by id."""
@@ -139,7 +170,7 @@ class Board:
             for node in dict.fromkeys(self.touched[since:until]):
                 at = self.nodes.position(flavor, node)
                 if at is not None:
-                    known.whole[at], known.most[at] = _pieces(self._states[node], flavor)
+                    known.left[at], known.whole[at], known.most[at] = _pieces(self.state(node), flavor)
             self._followed[flavor] = until
         return known
 
@@ -151,7 +182,7 @@ class Board:
 
     def free_on(self, node_id: int, flavor: str) -> int:
         """What can still be taken of a flavor on one node."""
-        state = self._states.get(node_id)
+        state = self.known(node_id)
         if state is not None:
             return flavor_free(state, flavor)
         view = self.nodes[node_id]
@@ -260,13 +291,13 @@ def flavor_free(state: NodeState, flavor: str) -> int:
     )
 
 
-def _pieces(state: NodeState, flavor: str) -> tuple[int, int]:
-    """(whole devices, the largest piece) that is free of a flavor on one node."""
+def _pieces(state: NodeState, flavor: str) -> tuple[int, int, int]:
+    """(what is free of a flavor on one node, whole devices, the largest piece)."""
     devices = state.devices.get(flavor)
     if devices is not None:
-        return len(devices.whole), devices.most
-    spaces = (space for spaces in state.spaces.values() for space in spaces if space.flavor == flavor)
-    return 0, max((space.free for space in spaces), default=0)
+        return devices.free, len(devices.whole), devices.most
+    frees = [space.free for spaces in state.spaces.values() for space in spaces if space.flavor == flavor]
+    return sum(max(0, free) for free in frees), 0, max(frees, default=0)
 
 
 def allocation_room(state: NodeState, allocation: AllocationPlan) -> int:

@@ -13,24 +13,16 @@ from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import MemberPlan
 from steelyard.scheduling.barriers import WAKE_CAPACITY, WAKE_RELEASED
-from steelyard.scheduling.board import Need, NodeState, flavor_free, matches
+from steelyard.scheduling.board import Need, NodeState
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.ever import bounds_of, class_flavors, class_total, never_reasons
 from steelyard.scheduling.holders import Holders
 from steelyard.scheduling.placement import RoleNeed, ShapePlan, allocations_of
+from steelyard.scheduling.stock import Sums, stock_of
 
 _FREES = (WAKE_RELEASED, WAKE_CAPACITY)
 _Labels = tuple[tuple[str, str], ...]
 _Amounts = dict[DeviceClass, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Of one class on the nodes of a flavor: flavors it comes in, what there is, what is free."""
-
-    flavors: tuple[str, ...]
-    limit: int
-    free: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +42,7 @@ class Capacity:
         self.board = context.board
         self.placer = context.placer
         self.holders = holders
-        self._nodes: dict[tuple[str, _Labels], tuple[int, ...]] = {}
+        self._stock = stock_of(context.board)
         self._sums: dict[tuple[str, _Labels, DeviceClass], Sums] = {}
 
     def reasons(self, plan: ShapePlan, flavor: str) -> list[Reason]:
@@ -117,30 +109,14 @@ class Capacity:
         return None
 
     def _eligible(self, need: Need, flavor: str) -> tuple[int, ...]:
-        key = (flavor, need.labels)
-        known = self._nodes.get(key)
-        if known is None:
-            nodes = self.snapshot.nodes
-            known = tuple(node for node in self.board.order(flavor) if matches(nodes[node], need))
-            self._nodes[key] = known
-        return known
+        return self._stock.nodes(self.board, need, flavor)
 
     def _sum(self, need: Need, flavor: str, device_class: DeviceClass) -> Sums:
         """Made while nothing of the explained gang is taken."""
         key = (flavor, need.labels, device_class)
         known = self._sums.get(key)
         if known is None:
-            only = flavor if device_class is need.primary else None
-            names: set[str] = set()
-            limit = free = 0
-            for node in self._eligible(need, flavor):
-                state = self.board.state(node)
-                for name in class_flavors(state.view, self.board.flavors, device_class, only):
-                    left = flavor_free(state, name)
-                    names.add(name)
-                    free += left
-                    limit += max(left, state.view.totals.get(name, left))
-            known = self._sums[key] = Sums(tuple(sorted(names)), limit, free)
+            known = self._sums[key] = self._stock.sums(self.board, need, flavor, device_class)
         return known
 
     def _short_sums(self, role: RoleNeed, flavor: str) -> list[Reason]:

@@ -41,18 +41,20 @@ class Frame:
 
 
 class Room:
-    """Of one flavor, by position in its order: whole devices (of CPU and memory none), the largest piece."""
+    """Of one flavor, by position in its order: what is free, whole devices (of CPU and memory none), the
+    largest piece."""
 
-    __slots__ = ("free", "most", "whole")
+    __slots__ = ("free", "left", "most", "whole")
 
-    def __init__(self, free: int, whole: _Ints, most: _Ints) -> None:
-        self.free = free  # on all nodes together
+    def __init__(self, left: _Ints, whole: _Ints, most: _Ints) -> None:
+        self.free = int(left.sum())  # on all nodes together
+        self.left = left
         self.whole = whole
         self.most = most
 
     def copy(self) -> Room:
         """One of its own."""
-        return Room(self.free, self.whole.copy(), self.most.copy())
+        return Room(self.left.copy(), self.whole.copy(), self.most.copy())
 
     def first(self, at: int, whole: int, part: int) -> int:
         """The first position from `at` on with so many whole devices, or a piece of that size where none is
@@ -89,7 +91,7 @@ class Fleet(Layered[int, NodeView]):
         if known is None:
             pieces = [pieces_of(self[node], flavor) for node in self.order(flavor)]
             known = self._rooms[flavor] = Room(
-                sum(free for free, _, _ in pieces),
+                np.array([left for left, _, _ in pieces], dtype=np.int64),
                 np.array([whole for _, whole, _ in pieces], dtype=np.int64),
                 np.array([most for _, _, most in pieces], dtype=np.int64),
             )
@@ -113,7 +115,7 @@ class Fleet(Layered[int, NodeView]):
                         made._rooms[flavor] = made._rooms[flavor].copy()
                     room, at = made._rooms[flavor], self.frame.positions[flavor][node]
                     room.free += now[0] - was[0]
-                    room.whole[at], room.most[at] = now[1], now[2]
+                    room.left[at], room.whole[at], room.most[at] = now
 
 
 def as_fleet(nodes: Mapping[int, NodeView]) -> Fleet:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from steelyard.model.policy import QUEUE_TREE
 from steelyard.model.workloads import MemberPlan
@@ -37,10 +37,11 @@ def victim_order(attempt: RunningView) -> Order:
 class Runs(Layered[int, RunningView]):
     """Immutable, as the mappings of a snapshot are."""
 
-    __slots__ = ("_lists", "_since")
+    __slots__ = ("_lists", "_since", "memory")
 
     def __init__(self, entries: Mapping[int, RunningView]) -> None:
         super().__init__(entries)
+        self.memory: dict[str, tuple[Any, Any]] = {}  # for what others derive of this very version
         self._lists: _Lists | None = None
         #: An earlier version's lists, and what changed since: (before, after), None where it was not there.
         self._since: tuple[_Lists, list[_Change]] | None = None
@@ -73,6 +74,7 @@ class Runs(Layered[int, RunningView]):
     def _derive(self, made: Runs, changed: Mapping[int, RunningView], gone: Collection[int]) -> None:
         """Lists that nobody asks for cost nothing: what changed is noted until somebody does."""
         made._lists = made._since = None
+        made.memory = {}
         known = (self._lists, []) if self._lists is not None else self._since
         if known is None:
             return

@@ -6,10 +6,11 @@ All of it is frozen; mappings are treated as immutable. Quantities are integers 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import le, lt
 
+from steelyard.model.policy import QUEUE_TREE
 from steelyard.model.resources import DeviceClass, ShareKind
 from steelyard.model.workloads import MemberPlan, Shape
 
@@ -155,8 +156,54 @@ class ShapeGroup:
         object.__setattr__(self, "since", since)
 
 
+def amounts_of(members: Iterable[MemberPlan]) -> dict[str, int]:
+    """What some members have, by flavor."""
+    found: dict[str, int] = {}
+    for member in members:
+        for allocation in member.allocations:
+            found[allocation.flavor] = found.get(allocation.flavor, 0) + allocation.quantity
+    return found
+
+
+class _Holding:
+    """What follows from members and charges: summed up when it is first asked for, and kept beside them."""
+
+    __slots__ = ("_charged", "_held")
+
+    members: tuple[MemberPlan, ...]
+    charges: tuple[Charge, ...]
+    _held: Mapping[str, int]
+    _charged: Mapping[str, int]
+
+    @property
+    def held(self) -> Mapping[str, int]:
+        """What it has, by flavor."""
+        try:
+            return self._held
+        except AttributeError:
+            object.__setattr__(self, "_held", amounts_of(self.members))
+            return self._held
+
+    @property
+    def charged(self) -> Mapping[str, int]:
+        """What it is charged in the queue tree, by subject."""
+        try:
+            return self._charged
+        except AttributeError:
+            object.__setattr__(self, "_charged", _in_queue_tree(self.charges))
+            return self._charged
+
+
+def _in_queue_tree(charges: Iterable[Charge]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for charge in charges:
+        if charge.tree == QUEUE_TREE:
+            found[charge.subject] = found.get(charge.subject, 0) + charge.quantity
+    return found
+
+
 @dataclass(frozen=True, slots=True)
-class RunningView:
+class RunningView(_Holding):
     """An attempt that holds devices, from placed until its release is proven (or quarantined)."""
 
     attempt_id: int
@@ -178,6 +225,7 @@ class RunningView:
     least: tuple[tuple[str, int], ...] = ()  # by role, the members it can shrink to; empty: all or none
     checkpointed_at: int | None = None  # what it did since would be lost
     template: str | None = None  # whose runs tell how long it may take
+    ids: tuple[int, ...] = ()  # by member, its id where it may leave alone, else 0; empty: none may
 
 
 @dataclass(frozen=True, slots=True)
