@@ -55,6 +55,8 @@ def document_of(view: Mapping[str, Any]) -> str:
     body = {key: value for key, value in body.items() if _DEFAULTS.get(key) != value}
     if spec.get("topology"):
         body["topology"] = {key: level for key, level in spec["topology"].items() if level is not None}
+    if spec.get("throughput"):
+        body["throughput"] = {model: _amount("gpu", amount) for model, amount in spec["throughput"]}
     body["roles"] = [_role(role) for role in spec["roles"]]
     return dump({"kind": "Workload", "metadata": metadata, "spec": body})
 

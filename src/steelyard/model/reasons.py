@@ -28,6 +28,7 @@ class ReasonCode(StrEnum):
     POOL_NOT_ADMITTING = "pool-not-admitting"  # the pool's rules don't let this request in
     POOL_CLOSED = "pool-closed"  # it lets nothing new in for now
     LENDING_UNVERIFIED = "lending-unverified"  # the pool lends, but no real run has verified the place
+    MODEL_UNVERIFIED = "model-unverified"  # it names a model on which no real run has shown that it runs
     EXCEEDS_GUARANTEE = "exceeds-guarantee"  # more is to be guaranteed than its queue owns
     # over a limit whose owner declared `refuse`
     OVER_LIMIT = "over-limit"
@@ -65,6 +66,7 @@ WAIT_SLICE: dict[str, str] = {
     ReasonCode.POOL_NOT_ADMITTING: "policy-window",
     ReasonCode.POOL_CLOSED: "policy-window",
     ReasonCode.LENDING_UNVERIFIED: "policy-window",
+    ReasonCode.MODEL_UNVERIFIED: "policy-window",
     ReasonCode.FRAGMENTED: "fragmentation",
     ReasonCode.NO_DOMAIN: "fragmentation",
     ReasonCode.RESERVED_FOR: "priority",

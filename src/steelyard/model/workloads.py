@@ -171,6 +171,7 @@ class WorkloadSpec:
     idle_limit: IdleLimit | None = None
     evaluation: Evaluation | None = None
     topology: Topology | None = None
+    throughput: tuple[tuple[str, int], ...] = ()  # by model, thousandths of what it gets done in some unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def misfits(
     ruled = _rules(pool, shape)
     if ruled and not found:
         ruled = _lent(pool, pools, shape, flavor, ruled)
-    return found + ruled
+    return found + ruled + _unverified(pool, shape, flavor)
 
 
 def runs_on(shape: Shape, flavor: FlavorView) -> bool:
@@ -121,6 +121,23 @@ def _lent(
             ReasonCode.LENDING_UNVERIFIED, "admission", "pool", pool.name, flavor.device_class.value,
             flavor.name, wakes_on=(WAKE_POOL,),
             params={"pool": pool.name, "kind": shape.kind, "model": flavor.model},
+        )
+    ]  # fmt: skip
+
+
+def _unverified(pool: PoolView, shape: Shape, flavor: FlavorView) -> list[Reason]:
+    """A shape that knows its speeds may be moved between models, so each of them must stand verified. Of what
+    is simulated there is nothing to verify."""
+    if flavor.simulated or shape.kind is None or not any(name == flavor.model for name, _ in shape.speeds):
+        return []
+    if (shape.kind, flavor.model) in pool.verified:
+        return []
+    known = joined(sorted({model for kind, model in pool.verified if kind == shape.kind}))
+    return [
+        Reason(
+            ReasonCode.MODEL_UNVERIFIED, "admission", "pool", pool.name, flavor.device_class.value,
+            flavor.name, wakes_on=(WAKE_POOL,),
+            params={"kind": shape.kind, "model": flavor.model, "pool": pool.name, "known": known},
         )
     ]  # fmt: skip
 

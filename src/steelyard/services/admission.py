@@ -21,6 +21,7 @@ from steelyard.model.workloads import WorkloadSpec
 from steelyard.services.ground import Ground, Grounds
 from steelyard.services.guarantees import move
 from steelyard.services.labels import unknown_labels
+from steelyard.services.model_speeds import unverified
 from steelyard.services.policy import route
 from steelyard.services.reading import shown
 from steelyard.services.reasons import scoped_reason
@@ -118,6 +119,9 @@ def unjudged(ground: Ground, principal: Principal, spec: WorkloadSpec, now: int,
     unknown = unknown_labels(ground.vocabulary, spec, principal)
     if unknown:
         raise RefusedError("refused", unknown)
+    unshown = unverified(spec, ground.verified, ground.snapshot.flavors)
+    if unshown:
+        raise RefusedError("refused", unshown)
     queue, priority_class, priority, preemptible = route(
         ground.routes, place.project, spec.kind, place.environment, spec.queue, spec.priority_class
     )

@@ -27,6 +27,7 @@ from steelyard.services.documents import stored_document
 from steelyard.services.guarantees import Judged, judge_guarantee
 from steelyard.services.kinds import TemplateSpec
 from steelyard.services.labels import load_vocabulary
+from steelyard.services.model_speeds import Shown, records_of
 from steelyard.services.organisation import load_history
 from steelyard.services.policy import Routes, load_policy, routes
 from steelyard.store.database import View
@@ -46,7 +47,12 @@ FOLLOWED_VERSION = "followed_version"
 _OF_CAPACITY = frozenset({ReasonCode.NO_MATCHING_FLAVOR, ReasonCode.EXCEEDS_CAPACITY})
 #: Reasons that speak of the labels and rules of the pools there are.
 _OF_POOLS = frozenset(
-    {ReasonCode.LABEL_MISMATCH, ReasonCode.POOL_NOT_ADMITTING, ReasonCode.LENDING_UNVERIFIED}
+    {
+        ReasonCode.LABEL_MISMATCH,
+        ReasonCode.POOL_NOT_ADMITTING,
+        ReasonCode.LENDING_UNVERIFIED,
+        ReasonCode.MODEL_UNVERIFIED,
+    }
 )
 
 
@@ -83,6 +89,7 @@ class Ground:
     versions: Mapping[str, int] = field(default_factory=dict)  # the counters that it was made at
     never: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
     shut: dict[str, tuple[Reason, ...]] = field(default_factory=dict)  # of those that may only not start now
+    verified: tuple[Shown, ...] = ()  # what real runs have shown
 
     def judge(self, shape: Shape) -> tuple[Reason, ...]:
         """Why a shape is refused at submit; empty when it is let in."""
@@ -209,9 +216,11 @@ class Grounds:
         found = {node.cluster for node in snapshot.nodes.values()}
         unseen = frozenset(row["name"] for row in list_clusters(view)) - found
         behind = versions.get(FOLLOWED_VERSION, 0) not in (0, versions.get(DECLARED_VERSION, 0))
+        is_kept = before is not None and before.snapshot.pools is snapshot.pools
+        verified = before.verified if is_kept and before is not None else records_of(view)
         return Ground(
             now, load_history(view), routes(view), policy, snapshot, refuses, unseen, behind,
-            load_vocabulary(view), versions, never, shut,
+            load_vocabulary(view), versions, never, shut, verified,
         )  # fmt: skip
 
     def _published(self, done: Sequenced) -> None:

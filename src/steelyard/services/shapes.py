@@ -13,6 +13,7 @@ import msgspec
 
 from steelyard.model.organisation import OrgPlace
 from steelyard.model.workloads import Shape, WorkloadSpec
+from steelyard.services.model_speeds import speeds_of
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(Shape).decode
@@ -38,6 +39,7 @@ def make_shape(
         tuple((role.name, role.count, role.request) for role in spec.roles),
         spec.preemptible, spec.kind.value, place.environment, priority_class, user, spec.time_limit,
         _least(spec), spec.topology, None if spec.template is None else spec.template.partition("@")[0],
+        speeds_of(spec),
     )  # fmt: skip
     return keyed(shape)
 

@@ -25,6 +25,7 @@ from steelyard.model.workloads import (
 )
 from steelyard.services import workload_parts
 from steelyard.services.faults import Faults
+from steelyard.services.model_speeds import is_on_accelerators
 from steelyard.services.reading import NAME, DocumentReader, deep_merge, shown
 
 #: (name, version or None for the newest) → (version, spec) or None where there is no such template.
@@ -60,6 +61,7 @@ _KEYS = frozenset(
         "idleLimit",
         "evaluation",
         "topology",
+        "throughput",
     }
 )
 #: A reference as registries have it (the OCI distribution specification), or an image's id; nothing else.
@@ -167,6 +169,8 @@ def _spec(
         work_limit=_work_limit(r.reader("workFolder")),
         **workload_parts.read(r, kind),
     )
+    if spec.throughput and roles and not is_on_accelerators(roles):
+        r.wrong("field-invalid", r.at("throughput"), expected="beside gpu | npu | other")
     r.finish()
     return spec
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from steelyard.model.units import DAY, SECOND
 from steelyard.model.workloads import Array, Evaluation, IdleLimit, Replicas, Topology, WorkloadKind
+from steelyard.services.model_speeds import read_throughput
 from steelyard.services.reading import DocumentReader, check_label_key
 
 MAX_REPLICAS = 100
@@ -37,6 +38,7 @@ def read(r: DocumentReader, kind: WorkloadKind) -> dict[str, Any]:
         "idle_limit": _idle(r.reader("idleLimit")) if r.has("idleLimit") else None,
         "evaluation": _evaluation(r.reader("evaluation")) if r.has("evaluation") else None,
         "topology": _topology(r.reader("topology")) if r.has("topology") else None,
+        "throughput": read_throughput(r.reader("throughput")) if r.has("throughput") else (),
     }
 
 
