@@ -58,10 +58,10 @@ class Causes:
     def _wanted(self, waiting: Waiting, flavors: list[FlavorView]) -> dict[str, str]:
         causes: dict[str, str] = {}
         for key, shape in self._context.state.waiting_shapes().items():
-            reasons = waiting.current(key)
-            if not reasons:
+            code = waiting.current(key)
+            if code is None:
                 continue
-            cause = BLOCKED if reasons[0].code in _RULES else FRAGMENTED
+            cause = BLOCKED if code in _RULES else FRAGMENTED
             for name in usable(shape, flavors):
                 if causes.get(name) != FRAGMENTED:
                     causes[name] = cause

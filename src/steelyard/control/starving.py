@@ -63,5 +63,4 @@ class Starving:
                     yield attempt, bound, now - since
 
     def _is_hopeless(self, key: str) -> bool:
-        reasons = self._waiting.current(key)
-        return bool(reasons) and reasons[0].code in _NEVER
+        return self._waiting.current(key) in _NEVER
