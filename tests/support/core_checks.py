@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,7 +12,17 @@ from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import MemberPlan, MemberRequest, Shape
-from steelyard.scheduling import Charge, Decisions, HoldView, NodeView, QuotaTree, RunningView, Snapshot
+from steelyard.scheduling import (
+    Charge,
+    Decisions,
+    Eviction,
+    HoldView,
+    NodeView,
+    QuotaTree,
+    RunningView,
+    Snapshot,
+)
+from steelyard.scheduling.decisions import LOWERED
 from tests.support.core_books import NaiveTree, by_place, naive_charges, own_charges
 
 if TYPE_CHECKING:
@@ -249,13 +259,49 @@ def check_evictions(before: Snapshot, decisions: Decisions) -> None:
     held = {hold.attempt_id: hold for hold in decisions.holds}
     for eviction in decisions.evictions:
         victim = before.running[eviction.attempt_id]
+        if eviction.rule == LOWERED:
+            check_lowered(before, eviction)
+            continue
         assert eviction.preemptor_attempt_id in held
-        assert eviction.attempt_id in held[eviction.preemptor_attempt_id].victims
+        stopped = [gone.member_id for gone in eviction.members] or [eviction.attempt_id]
+        assert {*stopped} <= {*held[eviction.preemptor_attempt_id].victims}
+        check_members(victim, eviction)
         assert victim.preemptible
         assert not victim.stopping
     assert len({eviction.attempt_id for eviction in decisions.evictions}) == len(decisions.evictions)
     for hold in decisions.holds:
         _check_feasible(before, decisions, hold)
+
+
+def check_lowered(before: Snapshot, eviction: Eviction) -> None:
+    """It stops for nobody, but for a limit that is passed and that it is charged to."""
+    limit, victim = eviction.limit, before.running[eviction.attempt_id]
+    assert limit is not None
+    assert eviction.preemptor_attempt_id is None
+    assert eviction.preemptor_queue == limit.node
+    assert victim.preemptible
+    assert not victim.stopping
+    tree = before.trees[limit.tree]
+    assert before.usage[limit.tree].get((limit.node, limit.subject), 0) > limit.limit
+    charged = [item for item in victim.charges if (item.tree, item.subject) == (limit.tree, limit.subject)]
+    assert any(limit.node in tree.path(item.node) for item in charged)
+
+
+def check_members(victim: RunningView, eviction: Eviction) -> None:
+    """Of a gang that goes on the highest indexes leave, each charged for what it has, and enough stay."""
+    names = {(gone.role, gone.index): gone for gone in eviction.members}
+    for role, least in victim.least if names else ():
+        indexes = sorted(member.index for member in victim.members if member.role == role)
+        stay = [index for index in indexes if (role, index) not in names]
+        assert stay == list(range(len(stay))), "a gap among those who stay"
+        assert len(stay) >= least
+    for number, member in zip(victim.ids, victim.members, strict=bool(victim.ids)):
+        gone = names.get((member.role, member.index))
+        if gone is not None:
+            assert gone.member_id == number != 0
+            charged = {item.tree for item in gone.charges}
+            assert charged == {item.tree for item in victim.charges}
+    assert len(names) == len(eviction.members) < len(victim.members) or not names
 
 
 def _check_feasible(before: Snapshot, decisions: Decisions, hold: HoldView) -> None:
@@ -265,13 +311,19 @@ def _check_feasible(before: Snapshot, decisions: Decisions, hold: HoldView) -> N
     promised = [h for key, h in before.holds.items() if key not in dropped and key not in placed]
     promised += [other for other in decisions.holds if other is not hold]
     gone = {*hold.victims, *(victim for other in promised for victim in other.victims)}
-    stays = [run.members for key, run in before.running.items() if key not in gone]
+    stays = [_staying(run, gone) for key, run in before.running.items() if key not in gone]
     stays += [placement.members for placement in decisions.placements]
     taken = by_place(member for members in stays for member in members)
     taken += by_place(member for other in promised for member in other.members)
     for (node, device), wanted in by_place(hold.members).items():
         size = _size(before.nodes[node], device)
         assert taken[node, device] + wanted <= size, "a hold whose place can't come free"
+
+
+def _staying(run: RunningView, gone: Collection[int]) -> tuple[MemberPlan, ...]:
+    if not run.ids:
+        return run.members
+    return tuple(member for number, member in zip(run.ids, run.members, strict=True) if number not in gone)
 
 
 def _size(view: NodeView, device: int) -> int:

@@ -22,6 +22,7 @@ from steelyard.scheduling import (
     ClusterView,
     Decisions,
     DropCause,
+    Eviction,
     FlavorView,
     FreeDevices,
     HoldView,
@@ -37,6 +38,7 @@ from steelyard.scheduling import (
     decide,
     with_unbounded_root,
 )
+from steelyard.scheduling.bundles import imagined_ids
 from steelyard.scheduling.fleet import as_fleet
 from steelyard.scheduling.prices import Prices
 from steelyard.scheduling.runs import as_runs
@@ -101,6 +103,7 @@ class Job:
     charges: tuple[Charge, ...] = ()
     placed_at: int = 0
     hold: HoldView | None = None
+    ids: tuple[int, ...] = ()  # of its members, where they may leave
 
     @property
     def item(self) -> PendingItem:
@@ -115,6 +118,7 @@ class World:
     policy: Policy
     max_heads: int = 512
     seed: int = 0
+    elastic: bool = False  # most of what comes runs with fewer members, too
     now: int = 5_000 * SECOND
     jobs: dict[int, Job] = field(default_factory=dict)  # by attempt id, those that are not gone
     down: set[int] = field(default_factory=set)  # nodes
@@ -129,7 +133,7 @@ class World:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.fleet, self.runs = as_fleet({}), as_runs({})
-        self.shapes = make_shapes(self.random)
+        self.shapes = make_shapes(self.random, elastic=self.elastic)
         self.queue_nodes = {
             "all": TreeNode(QUEUE_TREE, "all", "cohort", None),
             "left": TreeNode(QUEUE_TREE, "left", "cohort", "all"),
@@ -259,6 +263,7 @@ class World:
             assert job.phase == ("held" if placed.from_hold else "queued")
             job.phase, job.hold, job.placed_at = "running", None, self.now
             job.members, job.charges = placed.members, placed.charges
+            job.ids = imagined_ids(job.shape, job.attempt_id, job.members)
         for hold in decisions.holds:
             job = self.jobs[hold.attempt_id]
             assert job.phase == "queued"
@@ -266,12 +271,31 @@ class World:
         for eviction in decisions.evictions:
             job = self.jobs[eviction.attempt_id]
             assert job.phase == "running"
-            job.phase, job.why = "stopping", "preempted"
-            self.evictions.append((eviction.preemptor_workload_id, eviction.workload_id))
+            if eviction.members:
+                self._shrink(job, eviction)
+            else:
+                job.phase, job.why = "stopping", "preempted"
+            if eviction.preemptor_workload_id is not None:
+                self.evictions.append((eviction.preemptor_workload_id, eviction.workload_id))
         self.reasons.update(decisions.reasons)
         self.looked.update(dict.fromkeys(decisions.looked, decisions.now))
         self.counts.update(placed=len(decisions.placements), evicted=len(decisions.evictions))
+        self.counts.update(shrunk=sum(bool(eviction.members) for eviction in decisions.evictions))
         self.counts.update(held=len(decisions.holds), cycles=1)
+
+    def _shrink(self, job: Job, eviction: Eviction) -> None:
+        """Its members that leave stop by themselves, and are charged for what they have until they ended."""
+        for gone in eviction.members:
+            (member,) = (one for one in job.members if (one.role, one.index) == (gone.role, gone.index))
+            charges = tuple(_charged_for(job, [member]))
+            job.members = tuple(one for one in job.members if one is not member)
+            self.jobs[gone.member_id] = Job(
+                job.workload_id, gone.member_id, job.shape, job.submitted, phase="stopping", why="left",
+                members=(member,), charges=charges, placed_at=job.placed_at,
+            )  # fmt: skip
+        left = {gone.member_id for gone in eviction.members}
+        job.ids = tuple(number for number in job.ids if number not in left)
+        job.charges = tuple(_charged_for(job, job.members))
 
     def freeze(self, most: int = 80) -> None:
         """Nothing new comes and nothing ends by itself: what is asked to stop does, until all is quiet."""
@@ -369,19 +393,40 @@ class World:
         )  # fmt: skip
 
 
+def _charged_for(job: Job, members: Iterable[MemberPlan]) -> Iterator[Charge]:
+    """What a job is charged for some of its members, counted anew."""
+    of: Counter[str] = Counter()
+    for member in members:
+        for allocation in member.allocations:
+            of[allocation.device_class.value] += allocation.quantity
+            of[f"flavor/{allocation.flavor}"] += allocation.quantity
+    for charge in job.charges:
+        if of[charge.subject]:
+            yield replace(charge, quantity=of[charge.subject])
+
+
 def running_view(job: Job) -> RunningView:
     """A job that has its places."""
     shape = job.shape
     return RunningView(
         job.attempt_id, job.workload_id, shape.key, shape.queue, shape.project, shape.priority, job.placed_at,
         job.members, job.charges, shape.preemptible, job.phase == "stopping",
-        ends_by=limited(job.placed_at, shape.time_limit), least=least_of(shape),
+        ends_by=limited(job.placed_at, shape.time_limit), least=() if job.why == "left" else least_of(shape),
+        ids=job.ids if any(job.ids) else (),
     )  # fmt: skip
 
 
-def make_shapes(chance: random.Random, count: int = 20) -> list[Shape]:
+def make_shapes(chance: random.Random, count: int = 20, elastic: bool = False) -> list[Shape]:
     """Unlike requests: whole devices, fractions, gangs, members that differ, two models, no device at all."""
-    return [_shape(f"s{number}", chance) for number in range(count)]
+    made = [_shape(f"s{number}", chance) for number in range(count)]
+    return [_stretched(one, chance) if elastic else one for one in made]
+
+
+def _stretched(shape: Shape, chance: random.Random) -> Shape:
+    """Of each role up to five members, of which one or two are enough."""
+    roles = tuple((name, count + chance.randrange(4), one) for name, count, one in shape.roles)
+    least = tuple(min(count, chance.choice((1, 1, 2))) for _, count, _ in roles)
+    return replace(shape, roles=roles, least=least, priority=chance.choice((0, 0, 0, 5, 10)))
 
 
 def _shape(key: str, chance: random.Random) -> Shape:

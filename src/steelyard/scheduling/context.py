@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
 
 from steelyard.model.lifecycle import RULES, Phase
 from steelyard.model.policy import QUEUE_TREE, Policy
@@ -10,7 +11,15 @@ from steelyard.model.units import SECOND
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.barriers import barriers
 from steelyard.scheduling.board import Board
-from steelyard.scheduling.decisions import DropCause, DroppedHold, Eviction, Placement, QuotaBasis
+from steelyard.scheduling.bundles import leaving_view, staying_view, surplus_of
+from steelyard.scheduling.decisions import (
+    DropCause,
+    DroppedHold,
+    Eviction,
+    Leaving,
+    Placement,
+    QuotaBasis,
+)
 from steelyard.scheduling.gang import GangPlacer
 from steelyard.scheduling.history import Past
 from steelyard.scheduling.ledger import Ledger
@@ -52,6 +61,10 @@ class Context:
         self.reservations = Reservations(snapshot, self.board, self.ledger, self.placer, now)
         self.placements: list[Placement] = []
         self.evictions: dict[int, Eviction] = {}  # by the victim's attempt id
+        self._leaving: dict[int, RunningView] = {}  # members that leave by this cycle, by their ids
+        #: What holds may wait for, by id: what runs, and such members.
+        self.endable: Mapping[int, RunningView] = ChainMap(self._leaving, snapshot.running)  # type: ignore[arg-type]
+        self._surplus: dict[int, list[Leaving]] = {}
         self.holds: dict[int, HoldView] = {}  # kept and new ones
         self.new_holds: list[HoldView] = []
         self.taken_over: list[DroppedHold] = []
@@ -130,6 +143,27 @@ class Context:
         """True when it stops already, or is asked to in this cycle."""
         return attempt.stopping or attempt.attempt_id in self.evictions
 
+    def surplus(self, attempt: RunningView) -> list[Leaving]:
+        """The members that it could lose and go on."""
+        known = self._surplus.get(attempt.attempt_id)
+        if known is None:
+            known = self._surplus[attempt.attempt_id] = surplus_of(attempt, self.counting)
+        return known
+
+    def stops_by(self, eviction: Eviction) -> list[RunningView]:
+        """What an eviction of this cycle stops."""
+        if not eviction.members:
+            return [self.snapshot.running[eviction.attempt_id]]
+        return [self._leaving[gone.member_id] for gone in eviction.members]
+
+    def _note_evictions(self, evictions: Iterable[Eviction]) -> None:
+        for eviction in evictions:
+            self.evictions[eviction.attempt_id] = eviction
+            if eviction.members:
+                victim = self.snapshot.running[eviction.attempt_id]
+                self._leaving |= {gone.member_id: leaving_view(victim, gone) for gone in eviction.members}
+                self.ledger.rest[victim.attempt_id] = staying_view(victim, eviction.members).charges
+
     def running_in(self, queue: str) -> list[RunningView]:
         """A queue's attempts in the order of victims: lowest priority, then newest first."""
         known = self._by_queue.get(queue)
@@ -164,12 +198,12 @@ class Context:
             self.taken_over.append(
                 DroppedHold(other.workload_id, other.attempt_id, DropCause.TAKEN_OVER, other.charges)
             )
+        self._note_evictions(evictions)
         self.board.change_members(hold.members, -1)
-        self.ledger.hold(hold, self.snapshot.running)
+        self.ledger.hold(hold, self.endable)
         self.reservations.held(hold)
         self.holds[hold.attempt_id] = hold
         self.new_holds.append(hold)
-        self.evictions.update((eviction.attempt_id, eviction) for eviction in evictions)
 
     def wake(self, at: int) -> None:
         """Something that waits now may do something at that instant, though nothing happens until then."""

@@ -13,6 +13,8 @@ from steelyard.scheduling.views import Charge, HoldView
 #: Rules by which something running is stopped for something else.
 WITHIN_QUEUE, GUARANTEE = "within-queue", "guarantee"
 RECLAIM, BORROWING, FAIR_SHARE = "reclaim", "reclaim-while-borrowing", "fair-share"
+#: Rule by which something is stopped for nobody: a limit was lowered below what is used.
+LOWERED = "limit-lowered"
 
 
 class QuotaBasis(StrEnum):
@@ -59,19 +61,44 @@ class ComparedShares:
 
 
 @dataclass(frozen=True, slots=True)
+class PassedLimit:
+    """A limit that is passed: what the node may use of the subject at most, and what it uses."""
+
+    tree: str
+    node: str
+    subject: str
+    limit: int
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A member that leaves an attempt which goes on, and what it is charged for."""
+
+    member_id: int
+    role: str
+    index: int
+    charges: tuple[Charge, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Eviction:
-    """A running attempt is asked to stop for another one, whose hold is in the same decisions."""
+    """A running attempt is asked to stop for another one, whose hold is in the same decisions; with `members`
+    only these of it, and it goes on with the others. By the rule `limit-lowered` it stops for nobody: there
+    is no preemptor, `preemptor_queue` is the node whose limit is passed, and `limit` says by how much."""
 
     workload_id: int
     attempt_id: int
     queue: str
     priority: int
-    preemptor_workload_id: int
-    preemptor_attempt_id: int
-    preemptor_priority: int
+    preemptor_workload_id: int | None
+    preemptor_attempt_id: int | None
+    preemptor_priority: int | None
     rule: str = WITHIN_QUEUE
     preemptor_queue: str = ""
     shares: ComparedShares | None = None
+    members: tuple[Leaving, ...] = ()  # by role, the highest index first; empty: all of it
+    limit: PassedLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)

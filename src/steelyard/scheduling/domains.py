@@ -49,7 +49,12 @@ class Domains:
         topology = self.plan.shape.topology
         self.level = topology.required or topology.preferred if topology else None
         self._facts = {loss.view.attempt_id: self._fact(loss) for loss in losses}  # held, lost
+        self._by_id = {loss.view.attempt_id: loss for loss in losses}
         self._holders = self._by_node()
+
+    def _with_its(self, loss: Loss) -> list[Loss]:
+        """It, and those without whom it does not go."""
+        return [*(self._by_id[number] for number in loss.after), loss]
 
     def _fact(self, loss: Loss) -> tuple[int, int]:
         """How much of the lead class a victim has, and how much work on it would be lost (device-µs)."""
@@ -162,14 +167,21 @@ class Domains:
         """Who would have to go so that the node takes one member more; empty where nobody can make it so."""
         left = self._left(node, chosen)
         target = (left // self.need + 1) * self.need
-        more: list[Loss] = []
+        more: dict[int, Loss] = {}
         for loss, amount in sorted(node.holders, key=lambda entry: self._preference(*entry)):
             if left >= target:
                 break
-            if loss.view.attempt_id not in chosen:
-                more.append(loss)
+            number = loss.view.attempt_id
+            if number in chosen or number in more:
+                continue
+            if loss.after:
+                its = (one for one in self._with_its(loss) if one.view.attempt_id not in chosen)
+                more.update((one.view.attempt_id, one) for one in its)
+                left = self._left(node, {**chosen, **more})
+            else:
+                more[number] = loss
                 left += amount
-        return more if left >= target else []
+        return list(more.values()) if left >= target else []
 
     def _preference(self, loss: Loss, amount: int) -> tuple[tuple[int, int], int, int, int, int, int]:
         """The worst tier last; no gang for a few devices; the most of it here; the least lost; the newest."""
@@ -185,7 +197,7 @@ class Domains:
         return (
             max(loss.tier for loss in each),
             held // (2 * self.wanted),
-            len(each),
+            len({loss.attempt_id for loss in each}),
             sum(fact[1] for fact in facts),
             held,
             tuple(sorted(-loss.view.attempt_id for loss in each)),

@@ -230,7 +230,7 @@ def hold_reason(context: Context, holders: Holders, hold: HoldView) -> Reason:
     for device_class, quantity in lacking.values():
         short[device_class] = short.get(device_class, 0) + quantity
     victims = [
-        context.snapshot.running[attempt] for attempt in hold.victims if attempt in context.snapshot.running
+        context.endable[attempt] for attempt in hold.victims if attempt in context.endable
     ]
     params: dict[str, str | int | None] = {
         "victims": ",".join(render("workload", victim.workload_id) for victim in victims[:8]),

@@ -201,6 +201,10 @@ class Forward:
                 self._push(now + max(1, length), _ENDS, placed.attempt_id)
         for eviction in decisions.evictions:
             self.future.evictions.append((now, eviction))
+            if eviction.members:
+                for gone in eviction.members:
+                    self._push(now + self._expected.stop, _ENDS, gone.member_id)
+                continue
             self._push(now + self._expected.stop, _ENDS, eviction.attempt_id)
             self._requeue(self._snapshot.running[eviction.attempt_id], now + self._expected.stop)
 

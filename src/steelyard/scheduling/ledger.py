@@ -2,7 +2,8 @@
 
 While holds wait for their victims, both are charged, but they never run together. So there are two
 worlds, and what starts must fit in both: `now` has the victims and not what is held for, `then` has
-the holds and not their victims. Without holds the two are one.
+the holds and not their victims. Without holds the two are one. Only what some limit of a tree is on is
+kept here: of anything else nobody asks how much is used.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from steelyard.scheduling.quota import QuotaTree, Usage, add_charge, available
+from steelyard.scheduling.quota import Flow, QuotaTree, Usage, available, left
+from steelyard.scheduling.tariff import tariff_of
 from steelyard.scheduling.views import Charge, HoldView, RunningView
 
 _Usages = dict[str, dict[tuple[str, str], int]]
@@ -31,50 +33,74 @@ class Ledger:
 
     def __init__(self, trees: Mapping[str, QuotaTree], usage: Mapping[str, Usage]) -> None:
         self.trees = trees
+        self._tariff = tariff_of(trees)
         self._now: _Usages = {name: dict(usage.get(name, {})) for name in trees}
         self._then: _Usages | None = None
+        self._worlds: tuple[_Usages, ...] = (self._now,)
         self.ending: set[int] = set()  # attempts whose places somebody holds: not in `then`
+        self.rest: dict[int, tuple[Charge, ...]] = {}  # in `then`, of attempts that lose members only
+
+    def beside(self) -> Ledger:
+        """One of its own, as it stands."""
+        made = Ledger(self.trees, self._now)
+        if self._then is not None:
+            made._split_off({name: dict(usage) for name, usage in self._then.items()})
+        made.ending, made.rest = set(self.ending), dict(self.rest)
+        return made
 
     @property
     def worlds(self) -> tuple[Mapping[str, Usage], ...]:
         """`now`, and `then` where it differs."""
-        return (self._now,) if self._then is None else (self._now, self._then)
+        return self._worlds
 
     def available(self, tree: str, node: str, subject: str) -> int:
         """What is left for the node, in the tighter world."""
         quotas = self.trees[tree]
-        left = available(quotas, self._now[tree], node, subject)
-        return left if self._then is None else min(left, available(quotas, self._then[tree], node, subject))
+        return min(available(quotas, world[tree], node, subject) for world in self._worlds)
 
     def fits(self, asks: Iterable[Ask]) -> bool:
         """True when each ask is available."""
-        return all(ask.quantity <= self.available(ask.tree, ask.node, ask.subject) for ask in asks)
+        for ask in asks:
+            tree = self.trees[ask.tree]
+            if ask.subject in tree.subjects:
+                levels = tree.levels(ask.node, ask.subject)
+                for world in self._worlds:
+                    if ask.quantity > left(levels, world[ask.tree]):
+                        return False
+        return True
 
-    def may_charge(self, charges: Iterable[Charge]) -> bool:
+    def may_charge(self, charges: tuple[Charge, ...]) -> bool:
         """True when each charge is available. A node that is no longer there bounds nothing."""
-        return all(
-            item.quantity <= self.available(item.tree, item.node, item.subject)
-            for item in charges
-            if item.tree in self.trees and item.node in self.trees[item.tree].nodes
-        )
+        for tree, parts in self._tariff.of(charges):
+            for world in self._worlds:
+                usage = world[tree]
+                for levels, _, quantity in parts:
+                    if quantity > left(levels, usage):
+                        return False
+        return True
 
-    def add(self, charges: Iterable[Charge], sign: int = 1) -> None:
+    def add(self, charges: tuple[Charge, ...], sign: int = 1) -> None:
         """Charges, or with sign −1 releases, in both worlds."""
-        self._add(self._now, charges, sign)
-        if self._then is not None:
-            self._add(self._then, charges, sign)
+        for world in self._worlds:
+            self._add(world, charges, sign)
+
+    def add_all(self, many: Iterable[tuple[Charge, ...]], sign: int = 1) -> None:
+        """As `add` of each: charges at one node are linear, so many are charged as one."""
+        for tree, flow, quantity in self._tariff.sums(many):
+            for world in self._worlds:
+                _flow(world[tree], flow, sign * quantity)
 
     def remove(self, attempt: RunningView) -> None:
         """Simulates the end of an attempt."""
         self._add(self._now, attempt.charges, -1)
         if self._then is not None and attempt.attempt_id not in self.ending:
-            self._add(self._then, attempt.charges, -1)
+            self._add(self._then, self.rest.get(attempt.attempt_id, attempt.charges), -1)
 
     def reinstate(self, attempt: RunningView) -> None:
         """Undoes `remove`."""
         self._add(self._now, attempt.charges, 1)
         if self._then is not None and attempt.attempt_id not in self.ending:
-            self._add(self._then, attempt.charges, 1)
+            self._add(self._then, self.rest.get(attempt.attempt_id, attempt.charges), 1)
 
     def keep(self, holds: Iterable[HoldView], running: Mapping[int, RunningView]) -> None:
         """Tells the worlds apart for holds that the usage counts already."""
@@ -100,13 +126,26 @@ class Ledger:
 
     def _split(self) -> _Usages:
         if self._then is None:
-            self._then = {name: dict(usage) for name, usage in self._now.items()}
+            return self._split_off({name: dict(usage) for name, usage in self._now.items()})
         return self._then
 
-    def _add(self, usages: _Usages, charges: Iterable[Charge], sign: int) -> None:
-        """A node that is no longer there is passed over."""
-        for item in charges:
-            tree = self.trees.get(item.tree)
-            if tree is None or item.node not in tree.nodes:
-                continue
-            add_charge(tree, usages[item.tree], item.node, item.subject, sign * item.quantity)
+    def _split_off(self, then: _Usages) -> _Usages:
+        self._then, self._worlds = then, (self._now, then)
+        return then
+
+    def _add(self, usages: _Usages, charges: tuple[Charge, ...], sign: int) -> None:
+        for tree, parts in self._tariff.of(charges):
+            usage = usages[tree]
+            for _, flow, quantity in parts:
+                _flow(usage, flow, sign * quantity)
+
+
+def _flow(usage: dict[tuple[str, str], int], flow: Flow, quantity: int) -> None:
+    """As `quota.add_charge`, along a path."""
+    for key, local in flow:
+        before = usage.get(key, 0)
+        after = usage[key] = before + quantity
+        if local:
+            quantity = (after - local if after > local else 0) - (before - local if before > local else 0)
+            if not quantity:
+                return

@@ -56,14 +56,30 @@ def propose(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) 
 
 def _proposal(context: Context, reach: Reach, pool: Pool, choice: Choice) -> Proposal:
     plan, item, found = reach.plan, reach.item, choice.found
-    stopped = [loss.view for loss, _ in choice.losses if not loss.is_hold]
-    waits_for = (*stopped, *_awaited(context, plan, pool, choice))
+    stopped = _stopped(choice)
+    waits_for = (*(view for _, _, views in stopped for view in views), *_awaited(context, plan, pool, choice))
     hold = HoldView(
         item.attempt_id, item.workload_id, plan.shape, item, found.members, found.charges,
         tuple(sorted({victim.attempt_id for victim in waits_for})), context.now,
     )
-    evictions = [_eviction(reach, loss, verdict) for loss, verdict in choice.losses if not loss.is_hold]
+    evictions = [_eviction(reach, loss, verdict, views) for loss, verdict, views in stopped]
     return hold, evictions, [context.holds[loss.view.attempt_id] for loss, _ in choice.losses if loss.is_hold]
+
+
+def _stopped(choice: Choice) -> list[tuple[Loss, Verdict, list[RunningView]]]:
+    """Each attempt that loses something: all of it, or the members without whom it goes on."""
+    found: dict[int, tuple[Loss, Verdict, list[RunningView]]] = {}
+    for loss, verdict in choice.losses:
+        if loss.is_hold:
+            continue
+        known = found.get(loss.attempt_id)
+        if not loss.is_part:
+            found[loss.attempt_id] = (loss, verdict, [loss.gang or loss.view])
+        elif known is None:
+            found[loss.attempt_id] = (loss, verdict, [loss.view])
+        elif known[0].is_part:
+            known[2].append(loss.view)
+    return list(found.values())
 
 
 def _awaited(context: Context, plan: ShapePlan, pool: Pool, choice: Choice) -> Sequence[RunningView]:
@@ -74,9 +90,9 @@ def _awaited(context: Context, plan: ShapePlan, pool: Pool, choice: Choice) -> S
     for ending in (near, pool.stopping):
         if (ending or choice.losses) and _is_enough(context, plan, ending, choice):
             return ending
-    running = context.snapshot.running
-    others = {victim for hold in context.holds.values() for victim in hold.victims if victim in running}
-    return (*pool.stopping, *(running[victim] for victim in sorted(others)))
+    endable = context.endable
+    others = {victim for hold in context.holds.values() for victim in hold.victims if victim in endable}
+    return (*pool.stopping, *(endable[victim] for victim in sorted(others)))
 
 
 def _is_enough(
@@ -116,11 +132,14 @@ def _has_waited(context: Context, plan: ShapePlan, item: PendingItem) -> bool:
     return False
 
 
-def _eviction(reach: Reach, loss: Loss, verdict: Verdict) -> Eviction:
-    item, shape, victim = reach.item, reach.plan.shape, loss.view
+def _eviction(reach: Reach, loss: Loss, verdict: Verdict, views: Sequence[RunningView]) -> Eviction:
+    item, shape, victim = reach.item, reach.plan.shape, loss.gang or loss.view
+    numbers = {view.attempt_id for view in views} if loss.is_part else ()
+    members = [gone for gone in reach.context.surplus(victim) if gone.member_id in numbers] if numbers else ()
     return Eviction(
         victim.workload_id, victim.attempt_id, victim.queue, victim.priority,
         item.workload_id, item.attempt_id, shape.priority, verdict.rule, shape.queue, verdict.shares,
+        tuple(members),
     )
 
 
@@ -146,15 +165,22 @@ def _is_in_reach(context: Context, plan: ShapePlan, pool: Pool) -> bool:
 
 
 def evicted_and_requested(context: Context) -> tuple[int, int]:
-    """What the victims of this cycle give up of the preemptors' own classes, and what these ask for."""
+    """What the victims of this cycle give up of the preemptors' own classes, and what these ask for. Who
+    stops for nobody does not count."""
     evicted = requested = 0
     classes: dict[int, DeviceClass] = {}
-    for attempt_id in sorted({eviction.preemptor_attempt_id for eviction in context.evictions.values()}):
+    made_for = {
+        key: made.preemptor_attempt_id
+        for key, made in context.evictions.items()
+        if made.preemptor_attempt_id is not None
+    }
+    for attempt_id in sorted(set(made_for.values())):
         lead = context.plan(context.holds[attempt_id].shape).lead
         classes[attempt_id] = lead.need.primary
         requested += context.plan(context.holds[attempt_id].shape).amounts.get(lead.need.primary, 0)
-    for key, eviction in context.evictions.items():
-        for _, allocation in allocations_of(context.snapshot.running[key].members):
-            if allocation.device_class is classes[eviction.preemptor_attempt_id]:
+    for key, preemptor in made_for.items():
+        gone = [member for view in context.stops_by(context.evictions[key]) for member in view.members]
+        for _, allocation in allocations_of(gone):
+            if allocation.device_class is classes[preemptor]:
                 evicted += allocation.quantity
     return evicted, requested

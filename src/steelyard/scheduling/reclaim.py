@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard.model.policy import FLAVOR_PREFIX, QUEUE_TREE, UNBOUNDED, USUAL_WEIGHT, QueueOrder, Reclaim
+from steelyard.scheduling.bundles import leaving_view, staying_view
 from steelyard.scheduling.contention import contended
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.decisions import (
@@ -38,8 +39,10 @@ from steelyard.scheduling.share import WHOLE
 from steelyard.scheduling.views import Charge, PendingItem, RunningView
 
 #: Who goes first: a place that is only kept, what others borrowed, the queue's own lower priorities, and last
-#: what others borrowed where the queue would own its part only once its own made room.
-_KEPT, _BORROWED, _OWN, _LATE = range(4)
+#: what others borrowed where the queue would own its part only once its own made room. Members without whom
+#: their gang goes on (`_PART`) go before all that would end.
+_KEPT, _BORROWED, _OWN, _LATE = 0, 3, 4, 6
+_PART = {_BORROWED: 1, _OWN: 2, _LATE: 5}
 #: Rules between queues: judged on what is borrowed.
 _BETWEEN = frozenset({RECLAIM, BORROWING, FAIR_SHARE})
 _TIERS = {WITHIN_QUEUE: _OWN, GUARANTEE: _OWN}
@@ -70,12 +73,28 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A victim: the attempt (or what a hold keeps, which runs nowhere yet) and the rule it may fall under."""
+    """A victim: the attempt (or what a hold keeps, which runs nowhere yet) and the rule it may fall under.
+
+    Of an elastic `gang` each member that it can lose is one, and what is left of it another (see `bundles`):
+    each goes only with all in `after`, given by the ids of their views.
+    """
 
     view: RunningView
     rule: str
     tier: tuple[int, int]  # the smaller goes first
     is_hold: bool = False
+    gang: RunningView | None = None
+    after: tuple[int, ...] = ()
+
+    @property
+    def attempt_id(self) -> int:
+        """Of the attempt that loses it."""
+        return self.view.attempt_id if self.gang is None else self.gang.attempt_id
+
+    @property
+    def is_part(self) -> bool:
+        """True when the attempt goes on without it."""
+        return self.gang is not None and self.view.attempt_id != self.gang.attempt_id
 
 
 class Reach:
@@ -121,8 +140,39 @@ class Reach:
         if protected_until > self.context.now:
             self.context.wake(protected_until)
             return None
+        return Loss(view, rule, (self._turn(rule), view.priority))
+
+    def _turn(self, rule: str) -> int:
         late = rule == RECLAIM and not self._is_within_now
-        return Loss(view, rule, (_LATE if late else _TIERS.get(rule, _BORROWED), view.priority))
+        return _LATE if late else _TIERS.get(rule, _BORROWED)
+
+    def losses(self, view: RunningView) -> list[Loss]:
+        """All that may be stopped of an attempt. What it can lose and go on is not protected by the time that
+        it must have run (after KAI)."""
+        found = self._parts(view) if view.ids and view.preemptible else []
+        whole = self.loss(view)
+        if whole is None or not found:
+            return found if whole is None else [whole]
+        after = tuple(part.view.attempt_id for part in found)
+        gone = [one for one in self.context.surplus(view) if one.member_id in after]
+        tier = max(whole.tier, *(part.tier for part in found))
+        return [*found, Loss(staying_view(view, gone), whole.rule, tier, gang=view, after=after)]
+
+    def _parts(self, view: RunningView) -> list[Loss]:
+        found: list[Loss] = []
+        before: dict[str, tuple[Loss, ...]] = {}
+        closed: set[str] = set()
+        for gone in self.context.surplus(view):
+            part, first = leaving_view(view, gone), before.get(gone.role, ())
+            rule = None if gone.role in closed else self._rule_for(part)
+            if rule is None:
+                closed.add(gone.role)
+                continue
+            tier = max((_PART[self._turn(rule)], view.priority), *(one.tier for one in first), (0, 0))
+            loss = Loss(part, rule, tier, gang=view, after=tuple(one.view.attempt_id for one in first))
+            before[gone.role] = (*first, loss)
+            found.append(loss)
+        return found
 
     def _rule_for(self, view: RunningView) -> str | None:
         if view.queue == self.queue or self.item.guaranteed:
@@ -133,7 +183,7 @@ class Reach:
         tie = self.tie(view.queue)
         if tie is None:
             return None
-        held = [subject for subject in tie.borrowed if amount_of(view.charges, subject)]
+        held = [subject for subject in tie.borrowed if view.charged.get(subject)]
         if not held:
             return None
         return self._rule(view, any(subject in tie.owned for subject in held))
@@ -200,17 +250,10 @@ class Reach:
         asked.update((f"{FLAVOR_PREFIX}{name}", lead.count * lead.need.amount) for name in lead.flavors)
         return asked
 
-    def _own_release(self) -> dict[str, int]:
-        found: dict[str, int] = {}
+    def _own_release(self) -> Mapping[str, int]:
         if not self.contended or not self.rule.within_queue:
-            return found
-        for view in self.context.running_in(self.queue):
-            if view.priority >= self.priority:
-                break
-            if view.preemptible:
-                for subject in self.contended:
-                    found[subject] = found.get(subject, 0) + amount_of(view.charges, subject)
-        return found
+            return {}
+        return self.context.runs.charged_below(self.queue, self.priority)
 
     # --- the set of victims, as the simulation has it --------------------------------------------------
     def may_lose(self, loss: Loss) -> bool:
@@ -220,7 +263,7 @@ class Reach:
             return True
         usage = self.usage
         for subject in tie.borrowed:
-            amount = amount_of(loss.view.charges, subject)
+            amount = loss.view.charged.get(subject, 0)
             spared = 1 if loss.rule == RECLAIM else amount  # who would borrow takes nothing that is owned
             if amount and all(
                 usage.get((node, subject), 0) - spared >= self._owned(node, subject) for node in tie.path
@@ -268,7 +311,7 @@ class Reach:
 
     def _is_above_with(self, tie: Tie, view: RunningView, subject: str) -> bool:
         """With the victim back, every node of its path has more than it owns."""
-        return amount_of(view.charges, subject) > 0 and all(
+        return view.charged.get(subject, 0) > 0 and all(
             self._back(tie, node, subject, view) > self._owned(node, subject) for node in tie.path
         )
 
@@ -303,7 +346,7 @@ class Reach:
         """The usage of a node of the victim's path, were it alone back."""
         assert self.tree is not None
         used = self.usage.get((node, subject), 0)
-        flows = charge(self.tree, self.usage, tie.path[0], subject, amount_of(view.charges, subject))
+        flows = charge(self.tree, self.usage, tie.path[0], subject, view.charged.get(subject, 0))
         return used + sum(delta for name, _, delta in flows if name == node)
 
     def _share(self, node: str, parent: str, used: Mapping[str, int]) -> int:

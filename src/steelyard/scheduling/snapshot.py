@@ -13,7 +13,8 @@ from typing import Any
 from steelyard.model.policy import Limit
 from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
-from steelyard.scheduling.decisions import Decisions, DropCause
+from steelyard.scheduling.bundles import imagined_ids, leaving_view, staying_view
+from steelyard.scheduling.decisions import Decisions, DropCause, Eviction
 from steelyard.scheduling.fleet import as_fleet
 from steelyard.scheduling.history import NOTHING_USED, History, start
 from steelyard.scheduling.memo import Memo
@@ -105,8 +106,7 @@ class Snapshot:
         draft.place(decisions)
         draft.hold(decisions)
         for eviction in decisions.evictions:
-            victim = self.running[eviction.attempt_id]
-            draft.running[eviction.attempt_id] = replace(victim, stopping=True)
+            draft.evict(self.running[eviction.attempt_id], eviction)
         looked = {**self.last_looked, **dict.fromkeys(decisions.looked, decisions.now)}
         evicted = dict(self.evicted)
         for eviction in decisions.evictions:
@@ -192,6 +192,7 @@ class _Draft:
                 decisions.now, placed.members, placed.charges, shape.preemptible, user=shape.user,
                 kind=shape.kind, ends_by=limited(decisions.now, shape.time_limit),
                 least=least_of(shape), template=shape.template,
+                ids=imagined_ids(shape, placed.attempt_id, placed.members),
             )
             if placed.from_hold:
                 del self.holds[placed.attempt_id]
@@ -204,6 +205,14 @@ class _Draft:
             self.left.add(hold.attempt_id)
             self.holds[hold.attempt_id] = hold
             self._charge(hold.charges, 1)
+
+    def evict(self, victim: RunningView, eviction: Eviction) -> None:
+        if not eviction.members:
+            self.running[victim.attempt_id] = replace(victim, stopping=True)
+            return
+        self.running[victim.attempt_id] = staying_view(victim, eviction.members)
+        for gone in eviction.members:
+            self.running[gone.member_id] = leaving_view(victim, gone)
 
     def _charge(self, charges: Iterable[Charge], sign: int) -> None:
         for item in charges:

@@ -10,7 +10,7 @@ Whoever may stay after all, stays ("fill back"), and only the set that is left i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from steelyard.model.policy import FLAVOR_PREFIX, QUEUE_TREE
@@ -20,6 +20,7 @@ from steelyard.scheduling.context import Context
 from steelyard.scheduling.domains import Domains, order_of
 from steelyard.scheduling.placement import Plan, ShapePlan, allocations_of
 from steelyard.scheduling.reclaim import Loss, Reach, Verdict
+from steelyard.scheduling.runs import STOPS
 from steelyard.scheduling.views import HoldView, PendingItem, RunningView
 
 #: Candidates looked at, as a multiple of the victims allowed.
@@ -59,13 +60,12 @@ class Pools:
 
     def _stops(self, queue: str) -> list[RunningView]:
         """What stops in a queue, since before this cycle or by it."""
-        running = self.context.snapshot.running
         if self._stopping is None:
             self._stopping = {}
-            for view in running.values():
-                if view.stopping:
-                    self._stopping.setdefault(view.queue, []).append(view)
-        evicted = [running[key] for key, made in self.context.evictions.items() if made.queue == queue]
+            for _, view in self.context.runs.at(*STOPS):
+                self._stopping.setdefault(view.queue, []).append(view)
+        made = [one for one in self.context.evictions.values() if one.queue == queue]
+        evicted = [view for one in made for view in self.context.stops_by(one)]
         known = [*self._stopping.get(queue, ()), *evicted]
         return sorted(known, key=lambda view: view.attempt_id)
 
@@ -77,12 +77,12 @@ class Pools:
         if not losses and not held and all(reach.loss(view) is None for view in stopping):
             return None
         losses.sort(key=order_of)
-        looked_at = (*held, *losses[:most])
+        looked_at = (*held, *_whole(losses[:most]))
         stopping += _victims_of(context, held, stopping)
         of_flavor: dict[str, int] = {}
         for view in (*stopping, *(loss.view for loss in looked_at)):
-            for _, allocation in allocations_of(view.members):
-                of_flavor[allocation.flavor] = of_flavor.get(allocation.flavor, 0) + allocation.quantity
+            for flavor, amount in view.held.items():
+                of_flavor[flavor] = of_flavor.get(flavor, 0) + amount
         return Pool(tuple(stopping), looked_at, len(losses) > most, of_flavor)
 
     def _others(self, reach: Reach) -> list[str]:
@@ -115,9 +115,17 @@ def _losses(context: Context, reach: Reach, queue: str, most: int) -> list[Loss]
     for view in islice(context.running_in(queue), SCANNED * most):
         if len(found) > most or (lower_only and view.priority >= reach.priority):
             break
-        if not context.is_stopping(view) and (loss := reach.loss(view)) and _answers(context, view):
-            found.append(loss)
+        if not context.is_stopping(view) and (losses := reach.losses(view)) and _answers(context, view):
+            found += losses
     return found
+
+
+def _whole(losses: list[Loss]) -> list[Loss]:
+    """Those of a list that is cut with whom all are in it that must go with them."""
+    if not any(loss.after for loss in losses):
+        return losses
+    known = {loss.view.attempt_id for loss in losses}
+    return [loss for loss in losses if known.issuperset(loss.after)]
 
 
 def _most_candidates(context: Context, reach: Reach) -> int:
@@ -128,7 +136,7 @@ def _most_candidates(context: Context, reach: Reach) -> int:
 
 
 def _answers(context: Context, view: RunningView) -> bool:
-    return all(member.cluster in context.answering for member in view.members)
+    return not view.members or view.members[0].cluster in context.answering  # it stays in one cluster
 
 
 def _kept(context: Context) -> list[HoldView]:
@@ -158,7 +166,7 @@ def _victims_of(
     found = []
     for loss in held:
         for victim in context.holds[loss.view.attempt_id].victims:
-            view = context.snapshot.running.get(victim)
+            view = context.endable.get(victim)
             if view is not None and victim not in seen and context.is_stopping(view):
                 seen.add(victim)
                 found.append(view)
@@ -229,7 +237,7 @@ def _take_lawful(simulation: Simulation, reach: Reach, losses: Iterable[Loss]) -
     simulation.give_back()
     taken = []
     for loss in losses:
-        if reach.may_lose(loss):
+        if simulation.has_taken(loss.after) and reach.may_lose(loss):
             simulation.take([loss])
             taken.append(loss)
     return taken
@@ -257,27 +265,53 @@ def _settled(simulation: Simulation, reach: Reach, allowed: int) -> Choice | Non
         return None
     found = _fill_back(simulation, found)
     losses = simulation.taken
-    if sum(not loss.is_hold for loss in losses) > allowed:
+    if len({loss.attempt_id for loss in losses if not loss.is_hold}) > allowed:
         return None
-    judged = []
-    for loss in losses:
-        verdict = reach.judge(loss, simulation.short_with(loss, found), found.charges)
+    judged: dict[int, Verdict] = {}
+    for loss, its in _units(losses):
+        verdict = reach.judge(loss, simulation.short_with(its, found), found.charges)
         if verdict is None:
             return None
-        judged.append((loss, verdict))
-    return Choice(found, tuple(judged))
+        judged.setdefault(loss.attempt_id, verdict)
+    return Choice(found, tuple((loss, judged[loss.attempt_id]) for loss in losses))
+
+
+def _units(losses: Sequence[Loss]) -> list[tuple[Loss, list[Loss]]]:
+    """What is judged with it alone back, and of which losses that is made: each attempt, of one that goes on
+    the members that could come back first."""
+    found: list[tuple[Loss, list[Loss]]] = []
+    ends = {loss.attempt_id for loss in losses if loss.gang is not None and not loss.is_part}
+    needed = {number for loss in losses for number in loss.after}
+    for loss in losses:
+        if loss.gang is None:
+            found.append((loss, [loss]))
+        elif not loss.is_part:
+            its = [one for one in losses if one.attempt_id == loss.attempt_id]
+            found.append((replace(loss, view=loss.gang), its))
+        elif loss.attempt_id not in ends and loss.view.attempt_id not in needed:
+            found.append((loss, [loss]))
+    return found
 
 
 def _fill_back(simulation: Simulation, found: Plan) -> Plan:
     """Puts back whoever may stay; the place that is left."""
     nodes = {member.node_id for member in found.members}
     apart = [v for v in simulation.taken if not any(member.node_id in nodes for member in v.view.members)]
+    if apart:
+        apart = _loose(apart, [loss for loss in simulation.taken if loss not in apart])
     found = simulation.without(apart, found) if apart else found
     if len(simulation.taken) > 2 * simulation.context.policy.max_victims:
         return found
     for loss in reversed(simulation.taken):
-        found = simulation.without([loss], found)
+        if _loose([loss], simulation.taken):
+            found = simulation.without([loss], found)
     return found
+
+
+def _loose(losses: list[Loss], gone: Sequence[Loss]) -> list[Loss]:
+    """Those of the losses that may stay while these are gone."""
+    needed = {number for loss in gone for number in loss.after}
+    return [loss for loss in losses if loss.view.attempt_id not in needed] if needed else losses
 
 
 class Simulation:
@@ -293,6 +327,10 @@ class Simulation:
     def taken(self) -> tuple[Loss, ...]:
         """Who is off now, beside those that stop anyway."""
         return tuple(self._taken.values())
+
+    def has_taken(self, numbers: Iterable[int]) -> bool:
+        """Whether all of these, by the ids of their views, are off now."""
+        return all(number in self._taken for number in numbers)
 
     def off(self, views: Iterable[RunningView]) -> None:
         """Those that stop anyway."""
@@ -331,10 +369,10 @@ class Simulation:
             self.context.board.change_members(found.members, 1)
         return free
 
-    def short_with(self, loss: Loss, found: Plan) -> list[str]:
-        """The subjects of which there is too little for the attempt with this one back: of quota, and of the
+    def short_with(self, losses: Sequence[Loss], found: Plan) -> list[str]:
+        """The subjects of which there is too little for the attempt with these back: of quota, and of the
         very devices where it is to go. A limit of the organisation is no subject of a queue's."""
-        self.give_back([loss])
+        self.give_back(losses)
         board, ledger = self.context.board, self.context.ledger
         short = {
             charge.subject
@@ -347,7 +385,7 @@ class Simulation:
             if allocation_room(board.state(member.node_id), allocation) < 0:
                 short |= {allocation.device_class.value, f"{FLAVOR_PREFIX}{allocation.flavor}"}
         board.change_members(found.members, 1)
-        self.take([loss])
+        self.take(losses)
         return sorted(short)
 
     def _change(self, loss: Loss, sign: int) -> None:

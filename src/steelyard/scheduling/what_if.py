@@ -82,7 +82,7 @@ class Course:
         found = {head.attempt_id: Fate.WAITS for group in self.after.pending for head in group.heads}
         found.update(dict.fromkeys(self.after.holds, Fate.HELD))
         found.update(dict.fromkeys(self.after.running, Fate.RUNS))
-        found.update((eviction.attempt_id, Fate.EVICTED) for eviction in self.evictions)
+        found.update((one.attempt_id, Fate.EVICTED) for one in self.evictions if not one.members)
         found.update((placement.attempt_id, Fate.STARTS) for placement in self.placements)
         found.update((refusal.attempt_id, Fate.REFUSED) for refusal in self.refusals)
         return found

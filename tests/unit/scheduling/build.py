@@ -28,7 +28,7 @@ from steelyard.scheduling import (
     total_usage,
     with_unbounded_root,
 )
-from steelyard.scheduling.decisions import BORROWING, FAIR_SHARE, GUARANTEE, RECLAIM, WITHIN_QUEUE
+from steelyard.scheduling.decisions import BORROWING, FAIR_SHARE, GUARANTEE, LOWERED, RECLAIM, WITHIN_QUEUE
 
 Limits = Mapping[tuple[str, str], Limit]
 GPU, NPU, CPU, MEMORY = DeviceClass.GPU, DeviceClass.NPU, DeviceClass.CPU, DeviceClass.MEMORY
@@ -304,10 +304,14 @@ def _check_evictions(before: Snapshot, decisions: Decisions) -> None:
     held = {hold.attempt_id: hold for hold in decisions.holds}
     for eviction in decisions.evictions:
         victim = before.running[eviction.attempt_id]
-        assert eviction.preemptor_attempt_id in held
-        assert eviction.attempt_id in held[eviction.preemptor_attempt_id].victims
         assert victim.preemptible
         assert not victim.stopping
+        if eviction.rule == LOWERED:
+            continue
+        assert eviction.preemptor_attempt_id in held
+        assert eviction.preemptor_priority is not None
+        stopped = {gone.member_id for gone in eviction.members} or {eviction.attempt_id}
+        assert stopped <= {*held[eviction.preemptor_attempt_id].victims}
         own = held[eviction.preemptor_attempt_id].shape.queue
         assert (victim.queue == own) == (eviction.rule == WITHIN_QUEUE)
         assert eviction.preemptor_queue == own

@@ -30,6 +30,7 @@ from steelyard.scheduling import (
     Snapshot,
     decide,
 )
+from steelyard.scheduling.bundles import imagined_ids, leaving_view, staying_view
 from steelyard.scheduling.history import History, Used, start
 from steelyard.scheduling.snapshot import least_of
 from steelyard.scheduling.what_if import Fate
@@ -127,7 +128,11 @@ class Books:
             self.holds[hold.attempt_id] = hold
         for eviction in decisions.evictions:
             victim = self.running[eviction.attempt_id]
-            self.running[victim.attempt_id] = replace(victim, stopping=True)
+            if eviction.members:
+                self.running[victim.attempt_id] = staying_view(victim, eviction.members)
+                self.running |= {one.member_id: leaving_view(victim, one) for one in eviction.members}
+            else:
+                self.running[victim.attempt_id] = replace(victim, stopping=True)
             before = self.evicted.get(eviction.preemptor_queue, ())
             self.evicted[eviction.preemptor_queue] = (*before, decisions.now)
         self.looked.update(dict.fromkeys(decisions.looked, decisions.now))
@@ -138,6 +143,7 @@ class Books:
             placed.attempt_id, placed.workload_id, of.key, of.queue, of.project, of.priority, now,
             placed.members, placed.charges, of.preemptible, user=of.user,
             ends_by=None if of.time_limit is None else now + of.time_limit, least=least_of(of),
+            ids=imagined_ids(of, placed.attempt_id, placed.members),
         )  # fmt: skip
         start(self.started, (of.queue, of.project, of.user or ""), placed.charges)
 
@@ -170,7 +176,7 @@ def fates(books: Books, done: Happened) -> dict[int, Fate]:
     found = dict.fromkeys(books.waiting, Fate.WAITS)
     found.update(dict.fromkeys(books.holds, Fate.HELD))
     found.update(dict.fromkeys(books.running, Fate.RUNS))
-    found.update((eviction.attempt_id, Fate.EVICTED) for eviction in done.evictions)
+    found.update((eviction.attempt_id, Fate.EVICTED) for eviction in done.evictions if not eviction.members)
     found.update((placed.attempt_id, Fate.STARTS) for placed in done.placements)
     return found
 

@@ -95,10 +95,10 @@ TestCore.settings = settings(
 )
 
 
-def run(seed: int, steps: int, policies: Sequence[Policy] = POLICIES) -> World:
+def run(seed: int, steps: int, policies: Sequence[Policy] = POLICIES, elastic: bool = False) -> World:
     """A seeded run: mostly work that comes and goes, now and then a disturbance."""
     chance = random.Random(seed)
-    world = World(chance.choice(policies), chance.choice((2, 512)), seed)
+    world = World(chance.choice(policies), chance.choice((2, 512)), seed, elastic)
     for _ in range(steps):
         _step(world, chance)
     return world
@@ -134,6 +134,17 @@ def test_the_books_add_up_after_every_step_of_a_long_life(seed: int) -> None:
 @pytest.mark.parametrize("policy", SCORED, ids=("NodeValue", "BestFit"))
 def test_the_books_add_up_where_nodes_and_models_are_scored(policy: Policy) -> None:
     assert run(2, 120, (policy,)).counts["placed"] > 10
+
+
+@pytest.mark.requirement("C10")
+def test_the_books_add_up_where_gangs_give_up_members() -> None:
+    assert sum(run(seed, 200, elastic=True).counts["shrunk"] for seed in (300, 308, 314)) > 5
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(200, 220))
+def test_the_books_add_up_where_gangs_give_up_members_for_long(seed: int) -> None:
+    assert run(seed, 2_000, elastic=True).counts["placed"] > 100
 
 
 @pytest.mark.soak
