@@ -79,24 +79,25 @@ def stream(seed: int, per_hour: float, count: int) -> list[Job]:
     return found
 
 
-def run(jobs: Sequence[Job], choose: Choose, first: int, last: int) -> Outcome:
-    """Until the jobs from `first` up to `last` have ended. `choose` is asked when a job has come or gone."""
+def run(jobs: Sequence[Job], choose: Choose, first: int, last: int, every: float = 0.0) -> Outcome:
+    """Until the jobs from `first` up to `last` have ended. `choose` is asked when a job has come or gone, and
+    no sooner than `every` seconds after the last time; until then what has ended leaves its GPU free."""
     left = {job.number: 1.0 for job in jobs}
     held: dict[int, int] = {}
     ended: dict[int, float] = {}
     waiting, coming, now, moves, decisions = list[int](), 0, 0.0, 0, 0
     open_ones = set(range(first, last))
     chosen: dict[int, int] = {}
-    changed = True
+    changed, asked = True, -math.inf
     while open_ones:
         while coming < len(jobs) and jobs[coming].arrival <= now:
             waiting.append(coming)
             coming += 1
             changed = True
-        if changed:
-            chosen = dict(choose(waiting))
+        if changed and now - asked >= every:
+            chosen, changed, asked = dict(choose(waiting)), False, now
             decisions += 1
-        changed = False
+        has_ended = False
         for number, model in chosen.items():
             lost = MOVE if held.get(number, model) != model else 0.0
             moves += 1 if lost else 0
@@ -104,9 +105,10 @@ def run(jobs: Sequence[Job], choose: Choose, first: int, last: int) -> Outcome:
             need = jobs[number].needs[model]
             if left[number] * need <= ROUND - lost:
                 ended[number] = now + lost + left[number] * need
-                changed = True
+                has_ended = True
             left[number] -= (ROUND - lost) / need
-        if changed:
+        if has_ended:
+            changed = True
             waiting = [number for number in waiting if number not in ended]
             chosen = {number: model for number, model in chosen.items() if number not in ended}
             open_ones.difference_update(ended)
