@@ -21,6 +21,8 @@ from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
 
+from steelyard.engines.local.files import read_text
+
 MIN_MEMORY = 64
 MIN_CPU = 10
 #: Address space is not what a program uses; only large limits are handed to RLIMIT_DATA.
@@ -66,12 +68,6 @@ def _write(path: str, text: str) -> None:
         os.close(fd)
 
 
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
 
 
 def detect(name: str, root: str = "") -> Hierarchy:
@@ -83,7 +79,7 @@ def detect(name: str, root: str = "") -> Hierarchy:
 def _own(root: str = "") -> dict[str, str]:
     """Controller (or `v2`) → the path of the group that this process is in."""
     own = {}
-    for line in _read(f"{root}/proc/self/cgroup").splitlines():
+    for line in read_text(f"{root}/proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         for controller in controllers.split(",") if number != "0" else ["v2"]:
@@ -116,7 +112,7 @@ def _can_join(folders: tuple[str, ...]) -> bool:
 
 def _detect_v2(own: dict[str, str], name: str, root: str) -> Hierarchy | None:
     folder = f"{root}/sys/fs/cgroup{own.get('v2', '').rstrip('/')}"
-    there = _read(f"{folder}/cgroup.controllers").split()
+    there = read_text(f"{folder}/cgroup.controllers").split()
     if "v2" not in own or "memory" not in there:
         return None
     outer, wanted = f"{folder}/{name}", [one for one in _CONTROLLERS if one in there]
@@ -152,7 +148,7 @@ def _move_aside(folder: str) -> None:
     ours = f"{folder}/{_OURS}"
     os.makedirs(ours, mode=0o755, exist_ok=True)
     for _ in range(10):  # a process that is forked meanwhile is there the next time
-        pids = _read(f"{folder}/cgroup.procs").split()
+        pids = read_text(f"{folder}/cgroup.procs").split()
         if not pids:
             return
         for pid in pids:
@@ -217,8 +213,16 @@ def _limits(v2: bool, controller: str, cpu: int, memory: int) -> list[tuple[str,
 
 
 def join(folders: tuple[str, ...]) -> None:
-    """Moves the calling process into the groups. Raises OSError."""
+    """Moves the calling process, which has one thread, into the groups. Raises OSError.
+
+    In v1 as that thread: to move whole processes the kernel waits until nobody on the machine is just being
+    forked or is ending, which takes milliseconds where many are.
+    """
     for folder in folders:
+        if folder.removeprefix(_ROOT).partition("/")[0] in _CONTROLLERS:
+            with suppress(FileNotFoundError):  # v2 after all, in a group of such a name
+                _write(f"{folder}/tasks", "0")
+                continue
         _write(f"{folder}/cgroup.procs", "0")
 
 
@@ -232,7 +236,7 @@ def members(folders: tuple[str, ...]) -> set[int]:
     """The processes in the groups now."""
     found: set[int] = set()
     for folder in folders:
-        found.update(int(line) for line in _read(f"{folder}/cgroup.procs").split() if line.isdigit())
+        found.update(int(line) for line in read_text(f"{folder}/cgroup.procs").split() if line.isdigit())
     return found
 
 
@@ -254,7 +258,7 @@ def oom_kills(folders: tuple[str, ...]) -> int:
     count = 0
     for folder in folders:
         for file in ("memory.events", "memory.oom_control"):
-            for line in _read(f"{folder}/{file}").splitlines():
+            for line in read_text(f"{folder}/{file}").splitlines():
                 key, _, value = line.partition(" ")
                 if key == "oom_kill" and value.strip().isdigit():
                     count += int(value)

@@ -161,11 +161,14 @@ def leftovers(groups: tuple[str, ...]) -> set[int]:
     return (found | cgroups.members(groups)) - {me}
 
 
-def sweep(layout: Layout, attempt: dict[str, Any], member: str, text: str) -> None:
-    """In place of a shim that died: see the module's text. Runs in a process of its own, under the lock."""
+def sweep(
+    layout: Layout, attempt: dict[str, Any], member: str, text: str, named: tuple[str, ...] = ()
+) -> None:
+    """In place of a shim that died: see the module's text. Runs in a process of its own, under the lock.
+    `named`: the member's control groups, which may have been made before anything was noted."""
     run = read_json(layout.notes(member, "run.json")) or {}
     same_boot = run.get("boot") == procfs.boot_id()
-    groups = tuple(run.get("groups", ())) if same_boot else ()
+    groups = tuple(dict.fromkeys((*(run.get("groups", ()) if same_boot else ()), *named)))
     while same_boot:
         found = marked(attempt, member, run.get("child")) | cgroups.members(groups)
         if not found - {os.getpid()}:

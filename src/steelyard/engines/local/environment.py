@@ -118,6 +118,13 @@ def folder(layout: Layout, attempt: dict[str, Any], member: dict[str, Any]) -> s
     return inner
 
 
+def may_take_long(member: dict[str, Any]) -> bool:
+    """Whether there is more to do before a member is executed than to find its program."""
+    return bool(
+        member["requires"] or member.get("venv") or member.get("tty") or member["image"] is not None
+    )
+
+
 def executes(member: dict[str, Any]) -> bool:
     """Whether `check` runs something: to ask for modules it imports them, which is code of the member's."""
     wanted = map(requires.parse, member["requires"]) if member["image"] is None else ()

@@ -13,6 +13,7 @@ from typing import Any
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NOTE = 64 << 20
+_CHUNK = 1 << 14
 
 
 def sync_folder(path: str) -> None:
@@ -33,9 +34,7 @@ def _write_new(path: str, value: dict[str, Any]) -> tuple[str, int]:
         os.unlink(temporary)
         fd = os.open(temporary, _CREATE, 0o600)
     try:
-        data = memoryview(json.dumps(value, separators=(",", ":")).encode("ascii"))
-        while data:
-            data = data[os.write(fd, data) :]
+        _write_fully(fd, json.dumps(value, separators=(",", ":")).encode("ascii"))
     except OSError:
         os.close(fd)
         os.unlink(temporary)
@@ -98,14 +97,48 @@ def read_json(path: str) -> dict[str, Any] | None:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
-    with os.fdopen(fd, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return None
-        try:
-            value = json.loads(file.read(_MAX_NOTE))
-        except ValueError:
-            return None
+        text = _read_fully(fd)
+    finally:
+        os.close(fd)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
     return value if isinstance(value, dict) else None
+
+
+def _read_fully(fd: int) -> bytes:
+    """What an open file holds, `_MAX_NOTE` bytes at most. Notes are short and read often: without a file
+    object, and without room for the longest."""
+    text = os.read(fd, _CHUNK)
+    if len(text) < _CHUNK:
+        return text
+    pieces = [text]
+    left = _MAX_NOTE - len(text)
+    while left > 0 and (piece := os.read(fd, min(left, 1 << 20))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
+
+
+def read_text(path: str) -> str:
+    """A small file of the kernel's, whole; empty where it can't be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    pieces = []
+    try:
+        while piece := os.read(fd, _CHUNK):
+            pieces.append(piece)
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+    return b"".join(pieces).decode("utf-8", "surrogateescape")
 
 
 def is_real_folder(path: str) -> bool:
@@ -233,6 +266,27 @@ def note_plainly(path: str, value: dict[str, Any]) -> None:
         os.ftruncate(fd, os.write(fd, json.dumps(value, separators=(",", ":")).encode("ascii")))
     finally:
         os.close(fd)
+
+
+def note_newly(path: str, value: dict[str, Any]) -> bool:
+    """Makes a note where there is none, written in place: whole once this returns, but not lasting through a
+    power failure; False where there is one. Raises OSError."""
+    try:
+        fd = os.open(path, _CREATE, 0o600)
+    except FileExistsError:
+        return False
+    try:
+        _write_fully(fd, json.dumps(value, separators=(",", ":")).encode("ascii"))
+    finally:
+        os.close(fd)
+    return True
+
+
+def _write_fully(fd: int, data: bytes) -> None:
+    """All of it: a disk with some room left takes a part. Raises OSError."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(fd, left) :]
 
 
 def make_below(top: str, path: str, user: int | None) -> None:

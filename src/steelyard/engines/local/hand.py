@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
-from steelyard.engines.local import ending, shim
+from steelyard.engines.local import cgroups, ending, shim
 from steelyard.engines.local.cgroups import Hierarchy
 from steelyard.engines.local.crew import MOST_MEMBERS, Work, next_work
 from steelyard.engines.local.journal import log
@@ -35,4 +35,5 @@ def _supervise(
         shim.Shim(layout, work.attempt, work.member, hierarchy, files_limit).run()
     except BaseException as wrong:  # whatever it was, what it started has to be ended
         log(f"{member}: the shim failed: {wrong!r}")
-        ending.sweep(layout, work.attempt, member, f"the supervisor failed: {wrong!r}"[:200])
+        why = f"the supervisor failed: {wrong!r}"[:200]
+        ending.sweep(layout, work.attempt, member, why, cgroups.named(hierarchy, member))

@@ -32,7 +32,7 @@ from steelyard.engines.local import (
 from steelyard.engines.local.ability import Abilities
 from steelyard.engines.local.book import PENDING, RUNNING, STARTING, Book, Record, read_notes
 from steelyard.engines.local.crew import Crew, Work, channel
-from steelyard.engines.local.files import is_real_folder, read_json, remove_tree, replace_json, write_json
+from steelyard.engines.local.files import is_real_folder, note_newly, read_json, remove_tree, write_json
 from steelyard.engines.local.journal import log
 from steelyard.engines.local.paths import Layout, is_id
 from steelyard.engines.local.readiness import Prober
@@ -189,7 +189,7 @@ class Keeper:
             os.mkdir(over, 0o700)
             places = {environment.place(member): member["member"] for member in record.attempt["members"]}
             places[enclosure.PROJECT] = record.attempt["project"]
-            replace_json(os.path.join(over, "members.json"), places)
+            note_newly(os.path.join(over, "members.json"), places)
         user = enclosure.user_of(record.attempt)
         if user is not None and os.stat(over).st_gid != user:
             os.chown(over, 0, user)
@@ -290,7 +290,8 @@ class Keeper:
         try:
             forked.enter(lock, keep=(channel.fileno(),))
             if work is None:
-                ending.sweep(self.layout, record.attempt, record.id, sweep)
+                groups = cgroups.named(self.hierarchy, record.id)
+                ending.sweep(self.layout, record.attempt, record.id, sweep, groups)
             else:
                 hand.serve(self.layout, self.hierarchy, channel, work, lock, self.files_limit)
         except BaseException as wrong:  # nothing may come back into the runner's loop from here

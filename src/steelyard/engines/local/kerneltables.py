@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from steelyard.engines.local.files import read_text
+
 LISTENING = "0A"
 #: In the permissions of a segment that was removed while somebody is still attached: SHM_DEST.
 _REMOVED = 0o1000
@@ -22,11 +24,7 @@ MOUNTS = "/proc/self/mountinfo"
 
 def read(path: str) -> str:
     """A table's text, empty where the kernel has none."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
-    except OSError:
-        return ""
+    return read_text(path)
 
 
 class Listener(NamedTuple):
@@ -52,6 +50,8 @@ def named_sockets(text: str) -> list[tuple[str, int]]:
     """(path, inode) of the sockets of /proc/net/unix that have a name in the file system."""
     found = []
     for line in text.splitlines()[1:]:
+        if "/" not in line:
+            continue  # most have no name there
         fields = line.split(None, 7)
         if len(fields) == 8 and fields[7].startswith("/"):
             found.append((fields[7], int(fields[6])))

@@ -27,9 +27,11 @@ def is_its(one: Object, pids: frozenset[int], since: int) -> bool:
     return one.maker in pids and one.changed >= since
 
 
-def shared_files() -> list[tuple[str, os.stat_result]]:
-    """Files of POSIX shared memory."""
+def shared_files(since: int = 0) -> list[tuple[str, os.stat_result]]:
+    """Files of POSIX shared memory; none where none was made since then (s UTC)."""
     try:
+        if int(os.stat(SHARED_FOLDER).st_mtime) < since:
+            return []  # a new name changes its folder
         with os.scandir(SHARED_FOLDER) as entries:
             found = [(entry.path, entry.stat(follow_symlinks=False)) for entry in entries]
     except OSError:
@@ -41,11 +43,11 @@ def is_its_memory(
     path: str, status: os.stat_result, pids: frozenset[int], ids: tuple[str, ...], since: int
 ) -> bool:
     """Whether a file of shared memory bears the number of one of these processes, or one of these ids."""
+    if status.st_ctime < since or status.st_uid != os.geteuid():
+        return False  # older, or another user's; a project that has one of its own has its own folder, too
     name = os.path.basename(path)
-    if status.st_uid != os.geteuid():
-        return False  # another user's; a project that has a user of its own has its own folder, too
     numbers = {int(one) for one in _NUMBERS.findall(name) if len(one) < 10}
-    return status.st_ctime >= since and (bool(numbers & pids) or any(one in name for one in ids))
+    return bool(numbers & pids) or any(one in name for one in ids)
 
 
 def remove_memory(pids: Iterable[int], ids: tuple[str, ...], since: int) -> tuple[int, int]:
@@ -55,7 +57,7 @@ def remove_memory(pids: Iterable[int], ids: tuple[str, ...], since: int) -> tupl
     for one in all_objects():
         if is_its(one, known, since) and not one.removed and _remove(one):
             count, size = count + 1, size + (one.size if one.kind != "sem" else 0)
-    for path, status in shared_files():
+    for path, status in shared_files(since):
         if not is_its_memory(path, status, known, ids, since):
             continue
         named = any(one in os.path.basename(path) for one in ids)

@@ -39,7 +39,10 @@ def look(
     """Processes and tables, as far as these members need them. The tables come first: a socket that is
     handed on between the two looks is still held by somebody when the processes are looked at."""
     boxes_of = install if any(one.boxed for one in members) else None
-    tables = Tables.read(ports=any(one.port is not None for one in members), boxes_of=boxes_of)
+    oldest = min((one.since for one in members), default=0)
+    tables = Tables.read(
+        ports=any(one.port is not None for one in members), boxes_of=boxes_of, since=oldest
+    )
     ports = {one.port for one in members}
     inodes = {one.inode for one in tables.listeners if one.port in ports}
     devices = {path for one in members for path in one.devices}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 #: States in which a process runs nothing any more and holds nothing but its number.
@@ -33,6 +34,7 @@ class Process(NamedTuple):
         return self.state not in _DEAD
 
 
+@cache
 def boot_id() -> str:
     """Differs after every start of the machine."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
@@ -74,12 +76,6 @@ def start_time(pid: int) -> int | None:
     """Field 22 of /proc/PID/stat; None where there is no such process."""
     process = read_process(pid)
     return None if process is None else process.start
-
-
-def waited_for() -> int:
-    """Clock ticks of the children that this process has waited for."""
-    me = read_process(os.getpid())
-    return 0 if me is None else me.waited_cpu
 
 
 def is_alive(pid: int, start: int) -> bool:

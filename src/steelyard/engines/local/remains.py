@@ -45,16 +45,16 @@ class Tables:
     containers: dict[str, str] | str = field(default_factory=dict)  # by member; a text: why they aren't known
 
     @classmethod
-    def read(cls, *, ports: bool, boxes_of: str | None = None) -> Tables:
+    def read(cls, *, ports: bool, boxes_of: str | None = None, since: int = 0) -> Tables:
         """Reads them; those of TCP, which can be long, only if a port is looked for, and containers only of
-        the install that is named."""
+        the install that is named. Nobody of the batch started before `since` (s UTC)."""
         text = kerneltables.read
         return cls(
             [one for path in kerneltables.TCP for one in kerneltables.listeners(text(path))] if ports else [],
             kerneltables.named_sockets(text(kerneltables.UNIX)),
             kerneltables.all_objects(),
             kerneltables.mount_points(text(kerneltables.MOUNTS)),
-            shared_files(),
+            shared_files(since),
             {} if boxes_of is None else container.left(boxes_of),
         )
 
@@ -79,6 +79,11 @@ class Notes:
         noted = self.run.get("child") or {}
         pid, start = noted.get("pid"), noted.get("start")
         return (pid, start) if isinstance(pid, int) and isinstance(start, int) else None
+
+    @property
+    def since(self) -> int:
+        """When its program started, s UTC; 0 where that is not known."""
+        return int(self.run.get("started_at") or 0) // 1_000_000
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -279,7 +284,7 @@ def _container(notes: Notes, tables: Tables) -> Found:
 
 def _memory(notes: Notes, tables: Tables) -> Found:
     """System V objects and files of shared memory that are the member's for certain."""
-    since, pids = (notes.run.get("started_at") or 0) // 1_000_000, notes.pids
+    since, pids = notes.since, notes.pids
     left = [
         f"{one.kind} {one.id}: {one.size} bytes, {one.attached} attached"
         for one in tables.objects

@@ -47,8 +47,9 @@ from steelyard.engines.local import (
 )
 from steelyard.engines.local.crate import Crate
 from steelyard.engines.local.environment import Failure
-from steelyard.engines.local.files import note_plainly, read_json, replace_json, write_once
+from steelyard.engines.local.files import read_json, write_once
 from steelyard.engines.local.paths import Layout
+from steelyard.engines.local.runnote import RunNote
 
 #: What the runner tells a shim by signal. A stop stands in stop.json; its signal only says: look.
 LOOK = signal.SIGUSR1
@@ -86,8 +87,10 @@ class Shim:
         self.mode = hierarchy.mode
         self.files_limit = files_limit
         self.id: str = member["member"]
-        self.waited = procfs.waited_for()  # before this member: a shim may have had others
+        self.note = RunNote(layout, attempt, self.id)
         self.child: int | None = None
+        self.begun: int | None = None  # the child's start time
+        self.plainly = False  # it was executed without a gate
         self.gated: launch.Gated | None = None
         self.status: int | None = None
         self.started: int | None = None
@@ -106,11 +109,16 @@ class Shim:
 
     def run(self) -> None:
         """From the environment stage to the last trace removed."""
-        self._note_run("environment", None)
+        isolated = self.mode_of_isolation != isolation.NONE
+        if isolated or not self.groups or environment.may_take_long(self.member):
+            self._note_stage("environment")
         self._make_groups()
         failure = self._start()
         if self.child is not None and failure is None:
-            if not self._ends_soon():
+            over = self._ends_soon()
+            if self.plainly:
+                self._note_runs(self.child, over)
+            if not over:
                 self._hint()
                 self._wait()
             failure = self.crate.failure_after(self.status) if self.crate is not None else None
@@ -122,14 +130,14 @@ class Shim:
         ending.clear(self.layout, self.attempt["attempt"], self.id, self.groups, self._hint)
 
     def _make_groups(self) -> None:
-        """They are noted before: a shim that dies in between leaves none that nobody knows of."""
+        """A shim that dies in between leaves none that nobody knows of: they have the member's name."""
         try:
             cgroups.make(self.hierarchy, self.id, self.member["cpu"], self.member["memory"])
         except OSError as failed:
             journal.log(f"{self.id}: no control group: {failed}")
             cgroups.remove(self.groups)
             self.groups, self.mode = (), "rlimit"
-            self._note_run("environment", None)
+            self._note_stage("environment")
 
     def _start(self) -> Failure | None:
         log = os.open(
@@ -150,7 +158,7 @@ class Shim:
         if self.mode_of_isolation == isolation.CONTAINER:
             return self._prepare_container(program)
         if environment.executes(self.member):  # then nobody else does it once more
-            self._note_run("environment", None, executes=True)
+            self._note_stage("environment", executes=True)
         failure = environment.check_hidden(self.member, program, command)
         failure = failure or environment.check(self.member, program)
         if failure is not None:
@@ -167,7 +175,7 @@ class Shim:
         return self._launch(program._replace(path=path))
 
     def _prepare_container(self, program: launch.Program) -> Failure | None:
-        self._note_run("image", None)
+        self._note_stage("image")
         crate = Crate(self.layout, self.attempt, self.member, self.groups, self._is_stopped)
         failure = crate.settle() or environment.check(self.member, program)
         if failure is None and not self._is_stopped():
@@ -232,21 +240,22 @@ class Shim:
         gated = launch.spawn(program)
         self.child, self.gated = gated.pid, gated
         self.started = ending.now()
-        self._note_run("running", gated.pid if self.crate is None else self.crate.pid)
+        self._note_runs(gated.pid if self.crate is None else self.crate.pid)
         failed = launch.open_gate(gated)
         if failed is not None:
             os.waitpid(gated.pid, 0)
         return failed
 
     def _execute_plainly(self, program: launch.Program, homes: tuple[str, ...]) -> OSError | None:
-        self._note_run("launch", None, executes=True)
+        if not self.note.executes:
+            self._note_stage("launch", executes=True)
         self.started = ending.now()
         try:
             gated = launch.spawn_plainly(program, homes)
         except OSError as failed:
             return failed
-        self.child, self.gated = gated.pid, gated
-        self._note_run("running", gated.pid)
+        self.child, self.gated, self.plainly = gated.pid, gated, True
+        self.begun = procfs.start_time(gated.pid)
         return None
 
     def _wait(self) -> None:
@@ -356,26 +365,13 @@ class Shim:
 
     # ---- notes
 
-    def _note_run(self, stage: str, child: int | None, executes: bool = False) -> None:
-        noted = None if child is None else {"pid": child, "start": procfs.start_time(child)}
-        me = os.getpid()
-        note = {
-            "v": 1, "boot": procfs.boot_id(), "install": self.attempt["install"],
-            "attempt": self.attempt["attempt"], "member": self.id, "stage": stage,
-            "shim": {"pid": me, "start": procfs.start_time(me)}, "child": noted,
-            "started_at": self.started if noted else None, "groups": list(self.groups), "limits": self.mode,
-            "waited": self.waited, "executes": executes,
-        }
-        path = self.layout.notes(self.id, "run.json")
-        if noted is None and not executes:
-            note_plainly(path, note)  # one that is torn says the same as none
-            return
-        try:
-            replace_json(path, note)  # after a power failure nothing is started again, whatever it says
-        except OSError:
-            if noted is None or self.gated is None or self.gated.gate >= 0:
-                raise  # nothing was executed: it is tried again
-            note_plainly(path, note)  # the disk is full: over what is there
+    def _note_stage(self, stage: str, executes: bool = False) -> None:
+        self.note.stage(stage, self.groups, self.mode, executes=executes)
+
+    def _note_runs(self, pid: int, over: bool = False) -> None:
+        begun = self.begun if self.plainly else procfs.start_time(pid)
+        child = pid, begun
+        self.note.runs(self.groups, self.mode, child, self.started, over=over, executed=self.plainly)
 
     def _write_exit(self, failure: Failure | None) -> None:
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
