@@ -26,6 +26,10 @@ class Devices:
     memories: Mapping[int, int] = field(default_factory=dict)
     partitions: Collection[int] = ()
 
+    def copy(self) -> Devices:
+        """One of its own."""
+        return Devices([*self.whole], dict(self.part), self.kinds, self.memories, self.partitions)
+
     @property
     def free(self) -> int:
         """What can still be taken."""

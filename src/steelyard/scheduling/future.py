@@ -1,61 +1,75 @@
-"""The working copies of a cycle as they will be: what has ended by then is given back, and put back again."""
+"""Working copies beside those of a cycle: as they will be, and as if nothing were planned.
+
+They are asked again and again, so they stay as the last question left them and are told what the cycle takes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from steelyard.model.workloads import MemberPlan
 from steelyard.scheduling.board import Board
 from steelyard.scheduling.decisions import Reservation
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import Placer, Plan, ShapePlan
-from steelyard.scheduling.timeline import Release, Timeline
-from steelyard.scheduling.views import Charge
+from steelyard.scheduling.quota import Usage
+from steelyard.scheduling.timeline import Ending, Timeline
+from steelyard.scheduling.views import Charge, RunningView
 
 
 class Future:
-    """Moves along a timeline. `moves` bounds how many ends are given or taken back while it searches, beyond
-    those before the first step that it looks at."""
+    """Moves along a timeline: what has ended by then is given back. What is planned is taken and charged."""
 
     def __init__(
-        self,
-        board: Board,
-        ledger: Ledger,
-        placer: Placer,
-        timeline: Timeline,
-        made: Iterable[Reservation],
-        moves: int,
+        self, board: Board, ledger: Ledger, placer: Placer, timeline: Timeline, made: Iterable[Reservation]
     ) -> None:
-        self.board = board
-        self.ledger = ledger
-        self.placer = placer
+        self.board = board.beside()
+        self.ledger = ledger.beside()
+        self.placer = placer.beside(self.board, self.ledger)
         self.timeline = timeline
-        self.moves = moves
-        self._made = list(made)
         self._passed = 0
-        for reservation in self._made:
-            ledger.add(reservation.charges)
+        for reservation in made:
+            self.ledger.add(reservation.charges)
 
-    def earliest(self, plan: ShapePlan, first: int) -> tuple[int, Plan] | None:
+    def earliest(self, plan: ShapePlan, first: int, most: int) -> tuple[tuple[int, Plan] | None, int]:
         """The first step from `first` on after which the gang fits, and where; a later one where the bound
-        was met; None where it fits after none that was reached. Nothing stays taken."""
-        low, at, width, last = first - 1, first, 1, len(self.timeline.counts) - 1
-        self.moves += self.timeline.counts[first]
+        was met; None where it fits after none that was reached. Nothing stays taken. `most` bounds how many
+        ends are given or taken back on the way from the first step on; what is left of it comes second."""
+        counts = self.timeline.counts
+        low, at, width, last = first - 1, first, 1, len(counts) - 1
+        moves, before = most, counts[first]
         found = None
         while found is None:
+            moves, before = moves - abs(counts[at] - before), counts[at]
             found = self._attempt(plan, at)
             if found is None:
-                if at == last or self.moves <= 0:
-                    return None
+                if at == last or moves <= 0:
+                    return None, moves
                 low, at, width = at, min(last, at + width), width * 2
         high = at
-        while high - low > 1 and self.moves > 0:
+        while high - low > 1 and moves > 0:
             middle = (low + high) // 2
+            moves, before = moves - abs(counts[middle] - before), counts[middle]
             earlier = self._attempt(plan, middle)
             if earlier is None:
                 low = middle
             else:
                 high, found = middle, earlier
-        return high, found
+        return (high, found), moves
+
+    def usage_at(self, step: int) -> Mapping[str, Usage]:
+        """What will be used after a step, with all that is planned and has not ended by then."""
+        self._to(self.timeline.counts[step])
+        return self.ledger.worlds[-1]
+
+    def took(self, members: Sequence[MemberPlan], charges: Iterable[Charge], at: int | None) -> None:
+        """The cycle has taken this. `at`: where its end was put on the timeline."""
+        self.board.follow(members)
+        self.ledger.add(charges)
+        if at is not None and at < self._passed:
+            self._passed += 1
+            self.board.change_members(members, 1)
+            self.ledger.add(charges, -1)
 
     def _attempt(self, plan: ShapePlan, step: int) -> Plan | None:
         self._to(self.timeline.counts[step])
@@ -66,31 +80,43 @@ class Future:
 
     def _to(self, count: int) -> None:
         before, self._passed = self._passed, count
-        self.moves -= abs(count - before)
         sign = 1 if count > before else -1
         moved = self.timeline.releases[min(before, count) : max(before, count)]
-        net: dict[tuple[str, str, str], int] = {}
+        plain: list[tuple[Charge, ...]] = []
         for release in moved:
             self.board.change_members(release.members, sign)
-            if release.attempt_id in self.ledger.ending:
+            if release.attempt_id in self.ledger.ending or release.attempt_id in self.ledger.rest:
                 self._end(release, sign)
-                continue
-            for item in release.charges:
-                key = (item.tree, item.node, item.subject)
-                net[key] = net.get(key, 0) + item.quantity
-        # charges at one node are linear: many are released as one
-        self.ledger.add((Charge(*key, quantity) for key, quantity in net.items()), -sign)
+            else:
+                plain.append(release.charges)
+        self.ledger.add_all(plain, -sign)
 
-    def _end(self, release: Release, sign: int) -> None:
+    def _end(self, run: Ending, sign: int) -> None:
         """One whose places somebody holds already counts in one of the ledger's worlds only."""
-        assert release.run is not None
+        assert isinstance(run, RunningView)
         if sign > 0:
-            self.ledger.remove(release.run)
+            self.ledger.remove(run)
         else:
-            self.ledger.reinstate(release.run)
+            self.ledger.reinstate(run)
 
-    def restore(self) -> None:
-        """As it was before."""
-        self._to(0)
-        for reservation in self._made:
-            self.ledger.add(reservation.charges, -1)
+
+class Lifted:
+    """As if the places of some reservations were not kept."""
+
+    def __init__(self, board: Board, ledger: Ledger, placer: Placer) -> None:
+        self.board = board.beside()
+        self.placer = placer.beside(self.board, ledger)
+        self._some: dict[int, Reservation] = {}
+
+    def place(self, plan: ShapePlan, some: Iterable[Reservation], avoid: Collection[int]) -> Plan | None:
+        """Where an attempt could go beside all but these. Nothing stays taken."""
+        wanted = {made.attempt_id: made for made in some}
+        for key in self._some.keys() - wanted.keys():
+            self.board.change_members(self._some[key].members, -1)
+        for key in wanted.keys() - self._some.keys():
+            self.board.change_members(wanted[key].members, 1)
+        self._some = wanted
+        found = self.placer.place(plan, fresh=True, avoid=avoid)
+        if found is not None:
+            self.board.change_members(found.members, 1)
+        return found

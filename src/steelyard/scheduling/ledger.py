@@ -69,7 +69,7 @@ class Ledger:
                         return False
         return True
 
-    def may_charge(self, charges: tuple[Charge, ...]) -> bool:
+    def may_charge(self, charges: Iterable[Charge]) -> bool:
         """True when each charge is available. A node that is no longer there bounds nothing."""
         for tree, parts in self._tariff.of(charges):
             for world in self._worlds:
@@ -79,12 +79,15 @@ class Ledger:
                         return False
         return True
 
-    def add(self, charges: tuple[Charge, ...], sign: int = 1) -> None:
+    def add(self, charges: Iterable[Charge], sign: int = 1) -> None:
         """Charges, or with sign −1 releases, in both worlds."""
-        for world in self._worlds:
-            self._add(world, charges, sign)
+        for tree, parts in self._tariff.of(charges):
+            for world in self._worlds:
+                usage = world[tree]
+                for _, flow, quantity in parts:
+                    _flow(usage, flow, sign * quantity)
 
-    def add_all(self, many: Iterable[tuple[Charge, ...]], sign: int = 1) -> None:
+    def add_all(self, many: Iterable[Iterable[Charge]], sign: int = 1) -> None:
         """As `add` of each: charges at one node are linear, so many are charged as one."""
         for tree, flow, quantity in self._tariff.sums(many):
             for world in self._worlds:
@@ -133,7 +136,7 @@ class Ledger:
         self._then, self._worlds = then, (self._now, then)
         return then
 
-    def _add(self, usages: _Usages, charges: tuple[Charge, ...], sign: int) -> None:
+    def _add(self, usages: _Usages, charges: Iterable[Charge], sign: int) -> None:
         for tree, parts in self._tariff.of(charges):
             usage = usages[tree]
             for _, flow, quantity in parts:

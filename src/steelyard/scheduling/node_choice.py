@@ -45,6 +45,10 @@ class NodeChoice:
         self._value: NodeValue | None = None
         self._kept: dict[tuple[Need, tuple[str, ...]], _Ranking] = {}
 
+    def beside(self, board: Board) -> NodeChoice:
+        """The same for another board."""
+        return NodeChoice(board, self._order, self._prices)
+
     @property
     def sheet(self) -> Sheet:
         """Made when it is first asked for."""

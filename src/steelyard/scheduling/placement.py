@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Self
 
 from steelyard.model.policy import FLAVOR_PREFIX, Policy, ResourceGroup
 from steelyard.model.reasons import Reason
@@ -200,10 +201,16 @@ class Placer:
     ) -> None:
         self.board = board
         self.ledger = ledger
+        self.policy = policy
         self.choice = choice  # None: the first node that fits
         self.max_nodes = policy.max_nodes
         self.cut_short = False  # the last search met the bound on nodes
         self._cursors: dict[tuple[Need, str], int] = {}
+
+    def beside(self, board: Board, ledger: Ledger) -> Self:
+        """The same on other working copies."""
+        choice = None if self.choice is None else self.choice.beside(board)
+        return type(self)(board, ledger, self.policy, choice)
 
     def place(self, plan: ShapePlan, fresh: bool = False, avoid: Collection[int] = ()) -> Plan | None:
         """Takes places for one attempt, or changes nothing. With `avoid`, on none of these nodes."""

@@ -15,14 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from steelyard.model.errors import InvalidError
-from steelyard.model.policy import ORG_TREE, UNBOUNDED, Limit, OnExceed, TreeNode
+from steelyard.model.policy import ORG_TREE, UNBOUNDED, Limit, OnExceed, OnLowered, TreeNode
 
 Usage = Mapping[tuple[str, str], int]  # (node, subject) → quantity
 _HALF = UNBOUNDED // 2
 #: Kind of a root that owns everything there is.
 UNBOUNDED_ROOT = "root"
+#: A path from the root down: key of a usage, the part that never leaves the node, the most that it may use.
+Levels: TypeAlias = tuple[tuple[tuple[str, str], int, int | None], ...]
+#: A path from the node up: key of a usage, the part that does not flow on.
+Flow: TypeAlias = tuple[tuple[tuple[str, str], int], ...]
+Ceiling: TypeAlias = tuple[tuple[str, str], int]  # (node, subject), the most that it may use
+_LEAVES = frozenset({OnLowered.DRAIN, OnLowered.RECLAIM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +56,27 @@ class Shortfall:
 class QuotaTree:
     """Nodes with their limits; immutable. Raises InvalidError for a missing parent or a cycle."""
 
-    __slots__ = ("_children", "_flows", "_paths", "_subtrees", "_terms", "limits", "nodes", "subjects")
+    __slots__ = (
+        "_ceilings", "_children", "_flows", "_leaves", "_levels", "_paths", "_subtrees", "_terms", "limits",
+        "memory", "nodes", "subjects",
+    )  # fmt: skip
 
     def __init__(self, nodes: Mapping[str, TreeNode], limits: Mapping[tuple[str, str], Limit]) -> None:
         self.nodes = nodes
         self.limits = {key: limit for key, limit in limits.items() if key[0] in nodes}
         self.subjects = frozenset(subject for _, subject in self.limits)
         self._paths: dict[str, tuple[str, ...]] = {}
+        self.memory: dict[str, object] = {}  # for what others derive of it, by their own keys
         self._terms: dict[tuple[str, str], tuple[Term, ...]] = {}
-        self._flows: dict[tuple[str, str], tuple[tuple[tuple[str, str], int], ...]] = {}
+        self._levels: dict[tuple[str, str], Levels] = {}
+        self._flows: dict[tuple[str, str], Flow] = {}
         self._children: dict[str, list[str]] = {}
         for name in sorted(nodes):
             self._walk(name)
             self._children.setdefault(nodes[name].parent or "", []).append(name)
         self._subtrees = {subject: self._subtree(subject) for subject in self.subjects}
+        self._ceilings: tuple[Ceiling, ...] | None = None
+        self._leaves = any(limit.on_lowered in _LEAVES for limit in self.limits.values())
 
     def _walk(self, name: str) -> tuple[str, ...]:
         trail: list[str] = []
@@ -96,6 +110,21 @@ class QuotaTree:
                 subtree[parent] = min(subtree.get(parent, 0) + lent, UNBOUNDED)
         return subtree
 
+    @property
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """Every (node, subject) that has a most that it may use, with that; those below come first."""
+        if self._ceilings is None:
+            keys = {(above, subject) for node, subject in self.limits for above in self._paths[node]}
+            ordered = sorted(keys, key=lambda key: (-len(self._paths[key[0]]), key))
+            found = [((node, subject), self.terms(node, subject)[0].ceiling) for node, subject in ordered]
+            self._ceilings = tuple((key, most) for key, most in found if most is not None)
+        return self._ceilings
+
+    @property
+    def watched(self) -> tuple[Ceiling, ...]:
+        """`ceilings`, where some limit says that work above it leaves; else none."""
+        return self.ceilings if self._leaves else ()
+
     def path(self, node: str) -> tuple[str, ...]:
         """The node, its parent, and so on up to the root."""
         return self._paths[node]
@@ -124,7 +153,18 @@ class QuotaTree:
             self._terms[node, subject] = known
         return known
 
-    def flow(self, node: str, subject: str) -> tuple[tuple[tuple[str, str], int], ...]:
+    def levels(self, node: str, subject: str) -> Levels:
+        """The path from the root down as `left` goes through it."""
+        known = self._levels.get((node, subject))
+        if known is None:
+            terms = reversed(self.terms(node, subject))
+            known = tuple(
+                ((term.node, subject), 0 if term.is_root else term.local, term.ceiling) for term in terms
+            )
+            self._levels[node, subject] = known
+        return known
+
+    def flow(self, node: str, subject: str) -> Flow:
         """The path from the node up as keys of a usage, each with the part of it that does not flow on."""
         known = self._flows.get((node, subject))
         if known is None:
@@ -162,18 +202,24 @@ def local_part(subtree: int, limit: Limit | None) -> int:
 
 def available(tree: QuotaTree, usage: Usage, node: str, subject: str) -> int:
     """How much more the node may be charged now. Negative after a cut; UNBOUNDED where not governed."""
-    if not tree.governs(subject):
+    if subject not in tree.subjects:
         return UNBOUNDED
-    room = 0
-    for term in reversed(tree.terms(node, subject)):
-        used = usage.get((term.node, subject), 0)
-        if term.is_root:
-            room = (term.ceiling or 0) - used
-            continue
-        if term.ceiling is not None:
-            room = min(room, term.ceiling - term.local - max(0, used - term.local))
-        room += max(0, term.local - used)
-    return min(room, UNBOUNDED)
+    return left(tree.levels(node, subject), usage)
+
+
+def left(levels: Levels, usage: Usage) -> int:
+    """How much more may be charged at the end of a path."""
+    room = UNBOUNDED
+    for key, local, ceiling in levels:
+        used = usage.get(key, 0)
+        if ceiling is not None:
+            over = used - local
+            most = ceiling - local - over if over > 0 else ceiling - local
+            if most < room:
+                room = most
+        if used < local:
+            room += local - used
+    return room if room < UNBOUNDED else UNBOUNDED
 
 
 def potential(tree: QuotaTree, node: str, subject: str) -> int:

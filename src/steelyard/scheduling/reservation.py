@@ -10,18 +10,17 @@ of that instant.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 
-from steelyard.model.workloads import Shape
+from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.board import Board, allocation_room
 from steelyard.scheduling.decisions import Reservation
-from steelyard.scheduling.future import Future
+from steelyard.scheduling.future import Future, Lifted
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import Placer, Plan, ShapePlan, allocations_of
 from steelyard.scheduling.snapshot import Snapshot
-from steelyard.scheduling.timeline import Release, Timeline, end_if_started
-from steelyard.scheduling.views import Charge, HoldView, PendingItem
+from steelyard.scheduling.timeline import Release, Timeline, end_if_started, latest_end
+from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningView
 
 #: Attempts for which a place on the timeline is looked for in one cycle; of a queue as many as it may have
 #: reservations, and a few more.
@@ -52,6 +51,9 @@ class Reservations:
         self._moves = MAX_MOVES
         self._passed = MAX_PASSED
         self._known: Timeline | None = None
+        self._starts: list[Release] = []  # noted before there was a timeline
+        self._future: Future | None = None
+        self._lifted: Lifted | None = None
 
     # --- what may go first -----------------------------------------------------------------------
     def until(self, shape: Shape) -> int | None:
@@ -64,8 +66,13 @@ class Reservations:
         later = [] if until is None else [made for made in self.made if made.starts_at >= until]
         if not later or not self._gains(plan, later):
             return None
-        with self._lifted(later):
-            return self._placer.place(plan, fresh=True, avoid=avoid)
+        if self._lifted is None:
+            self._lifted = Lifted(self._board, self._ledger, self._placer)
+        found = self._lifted.place(plan, later, avoid)
+        self._looked(self._lifted)
+        if found is not None:
+            self._board.change_members(found.members, -1)
+        return found
 
     def _gains(self, plan: ShapePlan, later: list[Reservation]) -> bool:
         """A cheap necessary test: what is free, and what is kept for them and idle, suffices in sum."""
@@ -75,14 +82,37 @@ class Reservations:
             for name in plan.lead.flavors
         )
 
-    def admits(self, plan: ShapePlan, found: Plan) -> bool:
-        """True when those of the reservations that it would meet have their quota beside it."""
+    def admits(self, plan: ShapePlan, found: Plan, gone: Sequence[RunningView] = ()) -> bool:
+        """True when those of the reservations that it would meet have their quota beside it, without those
+        that are stopped for it."""
         until = self.until(plan.shape)
         return all(
-            world.may_charge(found.charges)
+            self._has_room(made, world, found.charges, gone)
             for made, world in zip(self.made, self._worlds, strict=True)
             if until is None or made.starts_at < until
         )
+
+    def _has_room(
+        self, made: Reservation, world: Ledger, charges: tuple[Charge, ...], gone: Sequence[RunningView]
+    ) -> bool:
+        if not gone:
+            return world.may_charge(charges)
+        if not gone:
+            return world.may_charge(charges)
+        given = self._given_back(made, gone)
+        world.add(given, -1)
+        enough = world.may_charge(charges)
+        world.add(given)
+        return enough
+
+    def _given_back(self, made: Reservation, gone: Sequence[RunningView]) -> list[Charge]:
+        """What would still be charged when it starts, were these not stopped."""
+        return [
+            item
+            for run in gone
+            for item in run.charges
+            if (end := latest_end(self._snapshot, run, self._now)) is None or end > made.starts_at
+        ]
 
     def started(self, plan: ShapePlan, item: PendingItem, found: Plan) -> None:
         """Takes note of a placement."""
@@ -90,13 +120,36 @@ class Reservations:
         for made, world in zip(self.made, self._worlds, strict=True):
             if until is None or made.starts_at < until:
                 world.add(found.charges)
+        at = None
         if until is not None:
-            self._timeline.add(Release(until, item.attempt_id, found.members, found.charges))
+            at = self._note(Release(until, item.attempt_id, found.members, found.charges))
+        self._follow(found.members, found.charges, at)
 
-    def held(self, hold: HoldView) -> None:
-        """Takes note of places that are kept for a preemptor, of which nobody knows how long it will run."""
-        for world in self._worlds:
+    def held(self, hold: HoldView, gone: Sequence[RunningView] = ()) -> None:
+        """Takes note of places that are kept for a preemptor, of which nobody knows how long it will run, and
+        of those that are stopped for it."""
+        for made, world in zip(self.made, self._worlds, strict=True):
+            world.add(self._given_back(made, gone), -1)
             world.add(hold.charges)
+        self._future = self._lifted = None  # who ends for it, and what it takes over, changes too much
+
+    def _note(self, release: Release) -> int | None:
+        if self._known is None:
+            self._starts.append(release)
+            return None
+        return self._known.add(release)
+
+    def _follow(self, members: tuple[MemberPlan, ...], charges: tuple[Charge, ...], at: int | None) -> None:
+        if self._lifted is not None:
+            self._lifted.board.follow(members)
+        if self._future is not None:
+            self._future.took(members, charges, at)
+
+    def _looked(self, copy: Future | Lifted) -> None:
+        """What was looked at on a copy counts as if it were here."""
+        self._board.looks += copy.board.looks
+        copy.board.looks = 0
+        self._placer.cut_short = copy.placer.cut_short
 
     # --- making them -------------------------------------------------------------------------------
     def reserve(self, plan: ShapePlan, item: PendingItem, most: int) -> Reservation | None:
@@ -112,7 +165,8 @@ class Reservations:
         found = self._earliest(plan)
         if found is None:
             return None
-        at, places = found
+        step, places = found
+        at = self._timeline.instant(step)
         shape = plan.shape
         made = Reservation(
             item.workload_id, item.attempt_id, shape.key, queue, shape.project, at,
@@ -120,7 +174,7 @@ class Reservations:
         )
         self._by_queue[queue] = self._by_queue.get(queue, 0) + 1
         self._last = shape.key
-        self._keep(made)
+        self._keep(made, step)
         return made
 
     def goes_on(self, shape: Shape, most: int) -> bool:
@@ -131,6 +185,8 @@ class Reservations:
     def _timeline(self) -> Timeline:
         if self._known is None:
             self._known = Timeline(self._snapshot, self._now)
+            for release in self._starts:
+                self._known.add(release)
         return self._known
 
     def _first_step(self, plan: ShapePlan) -> int | None:
@@ -143,31 +199,24 @@ class Reservations:
         return min((step for step in steps if step is not None), default=None)
 
     def _earliest(self, plan: ShapePlan) -> tuple[int, Plan] | None:
+        """The step of the timeline, and the places."""
         first, timeline = self._first_step(plan), self._timeline
         if first is None or self._moves <= 0 or timeline.counts[first] > self._passed:
             return None
         self._passed -= timeline.counts[first]
-        future = Future(self._board, self._ledger, self._placer, timeline, self.made, self._moves)
-        found = future.earliest(plan, first)
-        self._moves = future.moves
-        future.restore()
-        return None if found is None else (timeline.instant(found[0]), found[1])
+        if self._future is None:
+            self._future = Future(self._board, self._ledger, self._placer, timeline, self.made)
+        found, self._moves = self._future.earliest(plan, first, self._moves)
+        self._looked(self._future)
+        return found
 
-    def _keep(self, made: Reservation) -> None:
-        ledger = self._ledger
-        world = Ledger(ledger.trees, ledger.worlds[-1])
-        net: dict[tuple[str, str, str], int] = {}
-        planned = {other.attempt_id for other in self.made}  # charged below where they run then
-        for release in self._timeline.by(made.starts_at):
-            if release.attempt_id not in ledger.ending and release.attempt_id not in planned:
-                for item in release.charges:
-                    key = (item.tree, item.node, item.subject)
-                    net[key] = net.get(key, 0) + item.quantity
-        world.add((Charge(*key, quantity) for key, quantity in net.items()), -1)
+    def _keep(self, made: Reservation, step: int) -> None:
+        assert self._future is not None
+        world = Ledger(self._ledger.trees, self._future.usage_at(step))
         world.add(made.charges)
         for other, usage in zip(self.made, self._worlds, strict=True):
-            if other.runs_at(made.starts_at):
-                world.add(other.charges)
+            if other.starts_at > made.starts_at:
+                world.add(other.charges, -1)
             if made.runs_at(other.starts_at):
                 usage.add(made.charges)
         self.made.append(made)
@@ -177,18 +226,12 @@ class Reservations:
             room = allocation_room(self._board.state(member.node_id), allocation)
             idle[allocation.flavor] = idle.get(allocation.flavor, 0) + max(0, min(room, allocation.quantity))
         self._board.change_members(made.members, -1)
+        at = None
         if made.ends_at is not None:
-            self._timeline.add(Release(made.ends_at, made.attempt_id, made.members, made.charges))
+            at = self._note(Release(made.ends_at, made.attempt_id, made.members, made.charges))
+        self._follow(made.members, made.charges, at)
 
     # --- in force and not --------------------------------------------------------------------------
-    @contextmanager
-    def _lifted(self, some: list[Reservation]) -> Iterator[None]:
-        for made in some:
-            self._board.change_members(made.members, 1)
-        yield
-        for made in some:
-            self._board.change_members(made.members, -1)
-
     def lift_all(self) -> None:
         """Gives all their places back: at the end of a cycle, before reasons are made."""
         if not self._are_lifted:

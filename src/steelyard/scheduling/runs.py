@@ -7,8 +7,8 @@ and ends, and are made in full only when they are first asked for.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 from steelyard.model.policy import QUEUE_TREE
 from steelyard.model.workloads import MemberPlan
@@ -21,6 +21,8 @@ Entry: TypeAlias = tuple[Order, RunningView]
 #: (tree, node) that is charged, (FLAVOR, name) of what it has, or (NODE, id) of a node that it is on.
 Where: TypeAlias = tuple[str, str]
 FLAVOR, NODE = "flavor", "node"
+#: (ELASTIC, queue): those of a queue of which members may leave alone.
+ELASTIC = "elastic"
 #: What stops; what has a bound, in the order in which it ends; what has none.
 STOPS: Where = ("stops", "")
 ENDS: Where = ("ends", "")
@@ -41,7 +43,7 @@ class Runs(Layered[int, RunningView]):
 
     def __init__(self, entries: Mapping[int, RunningView]) -> None:
         super().__init__(entries)
-        self.memory: dict[str, tuple[Any, Any]] = {}  # for what others derive of this very version
+        self.memory: dict[Hashable, Any] = {}  # for what others derive of this very version
         self._lists: _Lists | None = None
         #: An earlier version's lists, and what changed since: (before, after), None where it was not there.
         self._since: tuple[_Lists, list[_Change]] | None = None
@@ -50,6 +52,20 @@ class Runs(Layered[int, RunningView]):
         """What is charged to a node of a tree itself, has devices of a flavor or on a node, in the order of
         victims."""
         return self._known().get((place, name), ())
+
+    def charged_below(self, queue: str, priority: int) -> Mapping[str, int]:
+        """What a queue's lower priorities that may be stopped are charged in the queue tree."""
+        known = self.memory.get(("below", queue, priority))
+        if known is None:
+            known = {}
+            for _, run in self.at(QUEUE_TREE, queue):
+                if run.priority >= priority:
+                    break
+                if run.preemptible and run.queue == queue:
+                    for subject, amount in run.charged.items():
+                        known[subject] = known.get(subject, 0) + amount
+            self.memory["below", queue, priority] = known
+        return cast("dict[str, int]", known)
 
     def queues(self) -> list[str]:
         """Those in which something has devices, by name."""
@@ -102,6 +118,8 @@ def _places(run: RunningView) -> dict[Where, Order]:
     order = victim_order(run)
     found = dict.fromkeys(places_of(run.charges, run.members), order)
     found[QUEUE_TREE, run.queue] = order
+    if run.ids:
+        found[ELASTIC, run.queue] = order
     if run.stopping:
         found[STOPS] = order
     elif run.ends_by is None:

@@ -8,16 +8,20 @@ as far as anybody knows.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from operator import attrgetter
+from typing import TypeAlias
+
+import numpy as np
 
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.run_times import RunTimes, keys_of
 from steelyard.scheduling.runs import ENDS, STAYS, STOPS, as_runs
 from steelyard.scheduling.snapshot import Snapshot, limited
-from steelyard.scheduling.views import Charge, RunningView
+from steelyard.scheduling.views import Charge, RunningView, amounts_of
 
 #: The part of like runs that ends within a learned bound.
 PERMILLE = 900
@@ -33,7 +37,10 @@ class Release:
     attempt_id: int
     members: tuple[MemberPlan, ...]
     charges: tuple[Charge, ...]
-    run: RunningView | None = None  # None: it is not among what the snapshot has running
+
+
+#: What the snapshot has running, or a place that is planned.
+Ending: TypeAlias = RunningView | Release
 
 
 def latest_end(snapshot: Snapshot, run: RunningView, now: int) -> int | None:
@@ -58,53 +65,97 @@ class Timeline:
     """What ends for certain, in the order in which it does. A step is an instant at which something ends."""
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
-        dated = ((latest_end(snapshot, run, now), run) for run in _soonest(snapshot))
-        self.releases = [
-            Release(at, run.attempt_id, run.members, run.charges, run) for at, run in dated if at is not None
-        ]
-        self.releases.sort(key=_order)
-        del self.releases[MOST_ENDS:]
+        known = as_runs(snapshot.running).memory
+        basis = (now, snapshot.timeline, snapshot.run_times)
+        kept = known.get("timeline")
+        if kept is None or any(a is not b and a != b for a, b in zip(kept[0], basis, strict=True)):
+            kept = known["timeline"] = basis, _Ends(snapshot, now)
+        self._ends: _Ends = kept[1]
+        self._is_own = False  # else shared with whoever asks about the same snapshot
         self._counts: list[int] | None = None
         self._sums: dict[str, list[int]] = {}
 
-    def add(self, release: Release) -> None:
-        """One more that ends."""
-        insort(self.releases, release, key=_order)
+    @property
+    def releases(self) -> Sequence[Ending]:
+        """All of them, in order."""
+        return self._ends.items
+
+    def add(self, release: Release) -> int:
+        """One more that ends; where it stands now."""
+        if not self._is_own:
+            self._ends, self._is_own = self._ends.copy(), True
+        at = self._ends.insert(release)
         self._counts = None
         self._sums.clear()
+        return at
 
     @property
     def counts(self) -> list[int]:
         """By step, how many have ended after it."""
         if self._counts is None:
-            ending = self.releases
-            self._counts = [
-                index
-                for index in range(1, len(ending) + 1)
-                if index == len(ending) or ending[index].at > ending[index - 1].at
-            ]
+            instants = np.frombuffer(self._ends.instants, dtype=np.int64)
+            steps = np.flatnonzero(np.diff(instants)) + 1
+            self._counts = [*steps.tolist(), len(instants)]
         return self._counts
 
     def instant(self, step: int) -> int:
         """When it is."""
-        return self.releases[self.counts[step] - 1].at
+        return self._ends.instants[self.counts[step] - 1]
 
-    def by(self, instant: int) -> Iterable[Release]:
+    def by(self, instant: int) -> Iterable[Ending]:
         """What has ended by an instant."""
-        for release in self.releases:
-            if release.at > instant:
-                return
-            yield release
+        return self._ends.items[: bisect_right(self._ends.instants, instant)]
 
     def first_step(self, flavor: str, amount: int) -> int | None:
         """The first step after which that much of a flavor was given back in all; None: that never is."""
         sums = self._sums.get(flavor)
         if sums is None:
-            each = [_given_back(release, flavor) for release in self.releases]
-            totals = list(accumulate(each))
-            sums = self._sums[flavor] = [totals[count - 1] for count in self.counts]
+            totals = np.cumsum(np.frombuffer(self._ends.column(flavor), dtype=np.int64))
+            sums = self._sums[flavor] = totals[np.array(self.counts) - 1].tolist()
         step = bisect_left(sums, amount)
         return step if step < len(sums) else None
+
+
+class _Ends:
+    """What ends, with when it does and what it gives back, side by side."""
+
+    __slots__ = ("columns", "instants", "items")
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        dated = ((latest_end(snapshot, run, now), run) for run in _soonest(snapshot))
+        found = [(at, run) for at, run in dated if at is not None]
+        found.sort(key=lambda entry: (entry[0], entry[1].attempt_id))
+        del found[MOST_ENDS:]
+        self.items: list[Ending] = [run for _, run in found]
+        self.instants = array("q", [at for at, _ in found])
+        self.columns: dict[str, array[int]] = {}  # by flavor, what each gives back
+
+    def copy(self) -> _Ends:
+        """One of its own."""
+        made = object.__new__(_Ends)
+        made.items, made.instants = list(self.items), self.instants[:]
+        made.columns = {name: column[:] for name, column in self.columns.items()}
+        return made
+
+    def column(self, flavor: str) -> array[int]:
+        """What each gives back of a flavor."""
+        known = self.columns.get(flavor)
+        if known is None:
+            known = array("q", [_given_back(item).get(flavor, 0) for item in self.items])
+            self.columns[flavor] = known
+        return known
+
+    def insert(self, release: Release) -> int:
+        """One more, in its place; where that is."""
+        low, high = (cut(self.instants, release.at) for cut in (bisect_left, bisect_right))
+        at = bisect_right(self.items, release.attempt_id, low, high, key=attrgetter("attempt_id"))
+        self.items.insert(at, release)
+        self.instants.insert(at, release.at)
+        if self.columns:
+            given = _given_back(release)
+            for flavor, column in self.columns.items():
+                column.insert(at, given.get(flavor, 0))
+        return at
 
 
 def _soonest(snapshot: Snapshot) -> Iterable[RunningView]:
@@ -118,14 +169,5 @@ def _soonest(snapshot: Snapshot) -> Iterable[RunningView]:
     return [run for entries in lists for _, run in entries]
 
 
-def _given_back(release: Release, flavor: str) -> int:
-    return sum(
-        allocation.quantity
-        for member in release.members
-        for allocation in member.allocations
-        if allocation.flavor == flavor
-    )
-
-
-def _order(release: Release) -> tuple[int, int]:
-    return (release.at, release.attempt_id)
+def _given_back(item: Ending) -> Mapping[str, int]:
+    return item.held if isinstance(item, RunningView) else amounts_of(item.members)
