@@ -41,6 +41,14 @@ class OnExceed(StrEnum):
     REFUSE = "refuse"
 
 
+class OnLowered(StrEnum):
+    """What becomes of what runs above a limit, beside that nothing new starts (`scheduling.lowered`)."""
+
+    STOP_NEW = "StopNew"  # it goes on
+    DRAIN = "Drain"  # what is above leaves when a time is over
+    RECLAIM = "Reclaim"  # what is above leaves at once
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """One limit of one node. `subject` is a class (`gpu`), `flavor/NAME` or `CLASS/MEASURE`."""
@@ -52,6 +60,9 @@ class Limit:
     borrowing_limit: int | None = None
     lending_limit: int | None = None
     on_exceed: OnExceed = OnExceed.WAIT
+    on_lowered: OnLowered | None = None  # None: it says nothing
+    drain_for: int = 0  # µs since the change, where it drains
+    since: int = field(default=0, compare=False)  # µs: when it became what it is
 
 
 @dataclass(frozen=True, slots=True)
