@@ -22,8 +22,8 @@ def test_a_note_is_replaced_whole_and_leaves_no_other_file(tmp_path: Path) -> No
 
 def test_a_note_is_made_once(tmp_path: Path) -> None:
     path = str(tmp_path / "claim.json")
-    assert files.create_json(path, {"a": 1}) is True
-    assert files.create_json(path, {"a": 2}) is False
+    assert files.note_newly(path, {"a": 1}) is True
+    assert files.note_newly(path, {"a": 2}) is False
     assert files.read_json(path) == {"a": 1}
     assert os.listdir(tmp_path) == ["claim.json"]
 

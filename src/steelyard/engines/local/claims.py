@@ -15,7 +15,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from steelyard.engines.local.files import create_json, read_json, sync_folder, write_once
+from steelyard.engines.local.files import note_newly, read_json, sync_folder, write_once
 from steelyard.engines.local.paths import Layout, is_id
 
 #: Bytes after which the log is begun anew with what is not forgotten.
@@ -43,14 +43,14 @@ class Claims:
                 write_once(self._layout.claim(attempt), claim)
         for name in os.listdir(self._layout.claims):
             path = os.path.join(self._layout.claims, name)
-            if name.endswith(".tmp") or (boot != self._boot and _is_torn(path)):
+            if name.endswith(".tmp") or _is_torn(path):
                 os.unlink(path)  # never answered; its attempt may still be started
         with suppress(OSError):  # a full disk keeps nobody from what runs; `sync` comes before anything new
             self._begin()
 
     def add(self, claim: dict[str, Any]) -> bool:
         """Makes a claim, which lasts after `sync`; False where there is one already. Raises OSError."""
-        if not create_json(self._layout.claim(claim["attempt"]), claim):
+        if not note_newly(self._layout.claim(claim["attempt"]), claim):
             return False
         self._lines.append(_line({"claim": claim}))
         return True

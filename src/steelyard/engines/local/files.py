@@ -77,20 +77,6 @@ def replace_json(path: str, value: dict[str, Any]) -> None:
     os.rename(temporary, path)
 
 
-def create_json(path: str, value: dict[str, Any]) -> bool:
-    """Makes a file that was not there, whole from its first instant; False where there is one already. It
-    does not last through a power failure. Raises OSError."""
-    temporary, fd = _write_new(path, value)
-    os.close(fd)
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        os.unlink(temporary)
-    return True
-
-
 def read_json(path: str) -> dict[str, Any] | None:
     """The object in a file of ours, None where there is none or it is torn."""
     try:
@@ -277,6 +263,9 @@ def note_newly(path: str, value: dict[str, Any]) -> bool:
         return False
     try:
         _write_fully(fd, json.dumps(value, separators=(",", ":")).encode("ascii"))
+    except OSError:
+        os.unlink(path)  # a part of it is nothing
+        raise
     finally:
         os.close(fd)
     return True

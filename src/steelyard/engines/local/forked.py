@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 from typing import NoReturn
 
 _PR_SET_NAME = 15
@@ -34,6 +35,13 @@ def enter(lock: int, keep: tuple[int, ...] = ()) -> None:
         os.closerange(low, fd)
         low = fd + 1
     os.closerange(low, os.sysconf("SC_OPEN_MAX"))
+
+
+def reap() -> None:
+    """Takes away ended shims, and what detached from a shim that died before it."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def leave() -> NoReturn:

@@ -43,6 +43,7 @@ _FORKS_PER_TURN = 16
 _FORK_SECONDS = 0.02
 #: Members between their fork and their program: more would only take the processor from each other.
 MAX_STARTING = 64
+_MOST_DROPPED_LATER = 256
 _MAX_TRIES = 3
 _AGAIN = 0.2
 _LOOK_AT_STARTING = 1.0
@@ -62,6 +63,7 @@ class Keeper:
         self.files_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (self.files_limit[1], self.files_limit[1]))
         self.to_fork: deque[Record] = deque()
+        self.to_drop: deque[str] = deque()  # forgotten members whose notes are still there
         self.starting: set[str] = set()  # ids of members that were forked and do not run yet
         self.unsettled: dict[str, Record] = {}  # to be looked at again, for nothing wakes us for them
         self._looked = 0.0
@@ -77,16 +79,21 @@ class Keeper:
 
     def turn(self) -> float | None:
         """Does what is due; seconds until something is due again, None when only an event can matter."""
-        _reap()
+        forked.reap()
         for record in list(self.unsettled.values()):
             self._settle(record)
         self._start_some()
         waits = [self.prober.tick(), self._look_at_starting()]
-        if self.to_fork and len(self.starting) < MAX_STARTING:
+        if self.to_drop or (self.to_fork and len(self.starting) < MAX_STARTING):
             waits.append(0.0)
         elif self.unsettled:
             waits.append(_AGAIN)
         return min((wait for wait in waits if wait is not None), default=None)
+
+    def rest(self, idle: bool) -> None:
+        """Clears away something for which nobody waits, if nothing else is to be done or much has come up."""
+        if self.to_drop and (idle or len(self.to_drop) > _MOST_DROPPED_LATER):
+            self.drop_notes(self.to_drop.popleft())
 
     def _start_some(self) -> None:
         """Starts a few of those that wait."""
@@ -325,7 +332,7 @@ class Keeper:
         self.starting.discard(record.id)
         self.refresh(record)
         if record.id not in self.book.members:
-            self.drop_notes(record.id)
+            self.to_drop.append(record.id)
         elif not record.settled:
             self.unsettled[record.id] = record
 
@@ -386,10 +393,3 @@ class Keeper:
             os.rename(folder, gone)
             folder = gone
         remove_tree(folder)
-
-
-def _reap() -> None:
-    """Takes away ended shims, and what detached from a shim that died before it."""
-    with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass

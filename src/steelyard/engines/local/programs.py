@@ -26,6 +26,9 @@ _NAMES = {3: "i386", 62: "x86-64", 40: "ARM", 183: "AArch64", 243: "RISC-V", 258
 _HANDLERS = "/proc/sys/fs/binfmt_misc"
 _CACHE_MAGIC = b"glibc-ld.so.cache1.1"
 _MAX_CACHE = 32 << 20
+#: Binaries that were looked at by this process and can run here, as they were then.
+_RUN_HERE: set[tuple[int, int, int, str | None]] = set()
+_MOST_KNOWN = 256
 _MAX_DEPTH = 4  # of scripts whose interpreter is a script: the kernel's own bound
 
 
@@ -85,10 +88,17 @@ def problem(path: str, machine: str | None = None) -> tuple[str, str] | None:
     """
     for _ in range(_MAX_DEPTH):
         try:
+            status = os.stat(path)
+            which = status.st_dev, status.st_ino, status.st_ctime_ns, machine
+            if which in _RUN_HERE:
+                return None
             with open_plain(path) as file:
                 head = file.read(256)
             if not head.startswith(b"#!"):
-                return _elf_problem(path, machine or os.uname().machine)
+                found = _elf_problem(path, machine or os.uname().machine)
+                if found is None and len(_RUN_HERE) < _MOST_KNOWN:
+                    _RUN_HERE.add(which)
+                return found
         except (OSError, ValueError, struct.error):
             return None  # may be executed, but not read: the kernel will say
         words = head[2:].split(b"\n")[0].split()

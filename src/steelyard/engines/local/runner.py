@@ -57,8 +57,10 @@ class Runner:
             due = (self.keeper.turn(), self.archivist.turn(self.book.attempts), self._idle())
             self.door.tell(self.book.settled)
             waits = [wait for wait in due if wait is not None]
-            for key, mask in self.selector.select(min(waits, default=None)):
+            events = self.selector.select(min(waits, default=None))
+            for key, mask in events:
                 key.data(mask)
+            self.keeper.rest(idle=not events)
 
     def _folder_is_ours(self) -> bool:
         """False once somebody removed the folder: what is kept here can't be told to anyone any more."""
@@ -202,7 +204,7 @@ class Runner:
                 self.archivist.finished(Finished(name, record.id, declared))
                 self.keeper.unsettled.pop(record.id, None)
                 if record.pidfd is None:
-                    self.keeper.drop_notes(record.id)
+                    self.keeper.to_drop.append(record.id)
 
     def _running(self, install: str, request: dict[str, Any]) -> list[list[Any]]:
         """Members with their shims; `waited` only to those who ask for it, for earlier servers do not."""
