@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from steelyard.cli.amounts import amounts
+from steelyard.cli.amounts import amount
 from steelyard.cli.documents import WORKLOAD, placed, read
 from steelyard.cli.instants import instant
 from steelyard.cli.safe import one_line
@@ -110,8 +110,9 @@ def _evictions(session: Session, rows: Mapping[str, Any]) -> None:
         session.say("cli.policy-preview.evictions", count=rows["count"])
         for row in rows["items"][:_MAX_SHOWN]:
             session.say(
-                "cli.policy-preview.eviction", name=row["name"], id=row["id"], at=row["at"], by=row["for"]
-            )
+                "cli.policy-preview.eviction", name=row["name"], id=row["id"], at=row["at"], by=row["for"],
+                limit=row["limit"]["node"] if row["limit"] else None,
+            )  # fmt: skip
 
 
 def _refusals(session: Session, rows: Mapping[str, Any]) -> None:
@@ -129,13 +130,8 @@ def _over(session: Session, rows: list[Any]) -> None:
         session.line()
         session.say("cli.policy-preview.over", count=len(rows))
         for row in rows[:_MAX_SHOWN]:
-            shown = {key: _amount(session, row["subject"], row[key]) for key in ("used", "limit", "over")}
+            shown = {key: amount(session, row["subject"], row[key]) for key in ("used", "limit", "over")}
             session.say("cli.policy-preview.over-one", node=row["node"], subject=row["subject"], **shown)
-
-
-def _amount(session: Session, subject: str, quantity: int) -> str:
-    """A quantity of a class; of a flavor or a measure in its own unit, of which thousandths are counted."""
-    return amounts(session, {subject: quantity}) if "/" not in subject else f"{quantity / 1000:g}"
 
 
 # --- the past, decided again -----------------------------------------------------------------------------

@@ -235,6 +235,7 @@ def draw_eviction(session: Session, eviction: Mapping[str, Any]) -> None:
         preemptor=eviction.get("preemptor_name") or eviction.get("preemptor"),
         lost=format_duration(eviction.get("lost_time")),
         rule=session.word("evicted-by", eviction["rule"]),
+        limit=(eviction.get("limit") or {}).get("node"),
         queue=eviction.get("goes_to") or eviction.get("queue") or "–",
     )
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from steelyard.cli.amounts import amount
 from steelyard.cli.documents import WORKLOAD, placed, read
 from steelyard.cli.session import Session
 from steelyard.model.errors import InvalidError
@@ -72,7 +73,10 @@ def _draw(session: Session, found: Mapping[str, Any]) -> None:
     _left_out(session, found["changed_count"] - min(len(found["changed"]), _MAX_SHOWN))
     for row in found["reasons"][:_MAX_SHOWN]:
         _reasons(session, row)
-    if not found["submitted"] and not found["changed_count"] and not found["reasons_count"]:
+    for row in found["lowered"][:_MAX_SHOWN]:
+        _lowered(session, row)
+    told = found["submitted"] or found["changed_count"] or found["reasons_count"] or found["lowered"]
+    if not told:
         session.say("cli.what-if.same")
     before, after = found["counts"]["before"], found["counts"]["after"]
     session.line()
@@ -80,6 +84,22 @@ def _draw(session: Session, found: Mapping[str, Any]) -> None:
     session.say("cli.what-if.counts", when=session.text("cli.what-if.with"), **after)
     if not found["complete"]:
         session.say("cli.what-if.cut")
+
+
+def _lowered(session: Session, row: Mapping[str, Any]) -> None:
+    """A limit that is passed: by how much, who leaves and when, and what stays above."""
+    of = row["subject"]
+    session.say(
+        "cli.what-if.lowered", node=row["node"], subject=of, used=amount(session, of, row["used"]),
+        limit=amount(session, of, row["limit"]),
+        stays=amount(session, of, row["stays"]) if row["stays"] else None,
+    )  # fmt: skip
+    for gone in row["leaving"][:_MAX_SHOWN]:
+        session.say(
+            "cli.what-if.lowered-one", name=gone["name"] or session.text("cli.what-if.other"), id=gone["id"],
+            queue=gone["queue"], at=gone["at"], quantity=amount(session, of, gone["quantity"]),
+        )  # fmt: skip
+    _left_out(session, row["leaving_count"] - min(len(row["leaving"]), _MAX_SHOWN))
 
 
 def _submitted(session: Session, rows: list[Any]) -> None:
@@ -102,8 +122,9 @@ def _submitted(session: Session, rows: list[Any]) -> None:
 
 def _changed(session: Session, row: Mapping[str, Any]) -> None:
     preemptor = row["evicted_for"]
+    limit = (preemptor or {}).get("limit")
     by = None
-    if preemptor is not None:
+    if preemptor is not None and limit is None:
         by = preemptor["name"] or session.text(
             "cli.what-if.the-new" if preemptor["submitted_here"] else "cli.what-if.other"
         )
@@ -112,6 +133,7 @@ def _changed(session: Session, row: Mapping[str, Any]) -> None:
         "cli.what-if.changed",
         name=row["name"] or session.text("cli.what-if.other"), id=row["id"], project=row["project"],
         before=row["before"], after=row["after"], by=by, nodes=nodes or None,
+        limit=None if limit is None else limit["node"],
     )  # fmt: skip
 
 

@@ -23,10 +23,11 @@ from steelyard.services.documents import Document, stored_document
 from steelyard.services.kinds import APPLY_ORDER, Kind, QueueSpec, QuotaSpec
 from steelyard.services.known_names import check_names
 from steelyard.services.labels import check_documents
-from steelyard.services.policy import trees_of
+from steelyard.services.lowering import leaving_by, says_more
+from steelyard.services.policy import Since, trees_of
 from steelyard.services.pool_document import in_sight, with_known_purpose
 from steelyard.services.quota_holders import held_now
-from steelyard.services.quota_sums import becoming_over, check_children
+from steelyard.services.quota_sums import Over, becoming_over, check_children
 from steelyard.services.references import World, check, check_administrator_left, check_not_used
 from steelyard.services.warnings import Warned, over_warnings, queue_warnings, quota_warnings
 from steelyard.services.written import check_reason
@@ -105,7 +106,7 @@ def plan_apply(
     check_names(view, after, changed)
     check_children(before, after)
     step = DeclaredStep(view, store, unit, ordered, changed, origin, reason)
-    warned = _lowered(view, before, after) if any(d.kind in _LIMITING for d in changed) else []
+    warned = _lowered(view, before, after, store.now()) if any(d.kind in _LIMITING for d in changed) else []
     named = {_node(document) for document in ordered if document.kind in _LIMITING}
     results = []
     for document in ordered:
@@ -114,11 +115,19 @@ def plan_apply(
     return results
 
 
-def _lowered(view: View, before: World, after: World) -> list[tuple[str, Warned]]:
-    """Who would be above their limits after a change."""
+def _lowered(view: View, before: World, after: World, now: int) -> list[tuple[str, Warned]]:
+    """Who would be above their limits after a change, and what becomes of that."""
     usage = rows.usage_counters(view)
-    over = list(becoming_over(trees_of(before.values()), trees_of(after.values()), usage))
-    return over_warnings(over, held_now(view, after)) if over else []
+    since = Since((row.limit for row in rows.open_limits(view)), now)
+    was, trees = trees_of(before.values(), since), trees_of(after.values(), since)
+    over = list(becoming_over(was, trees, usage))
+    leaving = leaving_by(view, (was, before), (trees, after), now) if over or says_more(was, trees) else {}
+    if leaving:  # a node further up is within its limit when those have left
+        known = {(one.tree, one.node, one.subject) for one in over}
+        over = [one for one in over if (one.tree, one.node, one.subject) in leaving]
+        over += [Over(*key, each.limit.limit, each.limit.used) for key, each in leaving.items()
+                 if key not in known and each.leaving]  # fmt: skip
+    return over_warnings(over, held_now(view, after), leaving) if over else []
 
 
 def _warnings(

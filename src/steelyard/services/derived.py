@@ -88,7 +88,10 @@ def limits_of(document: Document) -> list[Limit]:
     spec = document.spec
     if isinstance(spec, QuotaSpec):
         return [
-            Limit(spec.tree, spec.node, limit.subject, 0, limit.hard, on_exceed=limit.on_exceed)
+            Limit(
+                spec.tree, spec.node, limit.subject, 0, limit.hard, None, limit.on_exceed,
+                limit.lowering.effect, limit.lowering.drain_for,
+            )
             for limit in spec.limits
         ]
     if isinstance(spec, CohortSpec | QueueSpec):
@@ -100,7 +103,9 @@ def limits_of(document: Document) -> list[Limit]:
                 item.nominal,
                 item.borrowing_limit,
                 item.lending_limit,
-                on_exceed=item.on_exceed,
+                item.on_exceed,
+                item.lowering.effect,
+                item.lowering.drain_for,
             )
             for item in spec.limits
         ]
@@ -179,6 +184,8 @@ class Deriver:
             borrowing_limit=limit.borrowing_limit,
             lending_limit=limit.lending_limit,
             on_exceed=limit.on_exceed.value,
+            on_lowered=None if limit.on_lowered is None else limit.on_lowered.value,
+            drain_for=limit.drain_for,
             declared_by=owner,
             valid_from=self._at,
             valid_to=None,

@@ -21,15 +21,17 @@ Json = dict[str, Any]
 def eviction_views(connection: View, scope: Scope, workload_id: int) -> list[Json]:
     """By whom a workload was stopped, and what it cost, in order of time. Names within the scope alone.
 
-    `next` is the attempt with which it went on; null while there is none. `lost_time` is at most what has to
+    `next` is the attempt with which it went on; null while there is none. `members` left a gang that goes on
+    with `goes_on_with` others; null where all of it was stopped. `lost_time` is at most what has to
     be done again: since `saved_at`, where the engine says up to when the work is saved.
     """
     rows = repository.evictions_of(connection, workload_id)
-    seen: Mapping[int, Record] = repository.names_of(connection, scope, {row["preemptor_id"] for row in rows})
+    others = {row["preemptor_id"] for row in rows if row["preemptor_id"] is not None}
+    seen: Mapping[int, Record] = repository.names_of(connection, scope, others)
     following = _following(connection, workload_id) if rows else {}
     return [
         {
-            "attempt": render("attempt", row["attempt_id"]),
+            "attempt": _attempt(row),
             "preemptor": render("workload", row["preemptor_id"]) if row["preemptor_id"] in seen else None,
             "preemptor_name": _name(seen, row["preemptor_id"]),
             "goes_to": row["queue"],
@@ -48,7 +50,7 @@ def made_views(connection: View, scope: Scope, workload_id: int) -> list[Json]:
         {
             "victim": render("workload", row["workload_id"]) if row["workload_id"] in seen else None,
             "victim_name": _name(seen, row["workload_id"]),
-            "victim_attempt": render("attempt", row["attempt_id"]) if row["workload_id"] in seen else None,
+            "victim_attempt": _attempt(row) if row["workload_id"] in seen else None,
             **_facts(row),
         }
         for row in rows
@@ -58,6 +60,11 @@ def made_views(connection: View, scope: Scope, workload_id: int) -> list[Json]:
 def made_by_queue(connection: View, now: int) -> dict[str, Json]:
     """Queue → what was stopped for its work in the last hour, against what that work asked for, by class."""
     return stored.sums(connection, now - HOUR)
+
+
+def _attempt(row: Record) -> str:
+    """Of a gang that goes on, the row is named by the first member that left."""
+    return render("attempt", row["shrunk_id"] or row["attempt_id"])
 
 
 def _facts(row: Record) -> Json:
@@ -70,15 +77,19 @@ def _facts(row: Record) -> Json:
         "preemptor_priority": row["preemptor_priority"],
         "quantity": msgspec.json.decode(row["quantity_json"]),
         "lost_time": row["lost_time"],
+        "members": msgspec.json.decode(row["members_json"]) if row["members_json"] else None,
+        "goes_on_with": row["stay"],
         "saved_at": row["saved_at"],
         "shares": msgspec.json.decode(row["shares_json"]) if row["shares_json"] else None,
+        "limit": msgspec.json.decode(row["limit_json"]) if row["limit_json"] else None,
         "cycle": None if row["cycle_id"] is None else render("cycle", row["cycle_id"]),
         "at": row["at"],
     }
 
 
-def _name(seen: Mapping[int, Record], workload_id: int) -> str | None:
-    found = seen.get(workload_id)
+def _name(seen: Mapping[int, Record], workload_id: int | None) -> str | None:
+    """None also where it stopped for nobody: a limit was lowered, which `limit` names."""
+    found = None if workload_id is None else seen.get(workload_id)
     return None if found is None else found["name"]
 
 

@@ -34,13 +34,14 @@ from steelyard.services.kinds import Kind, amount_unit
 from steelyard.services.live import LiveState
 from steelyard.services.live_load import load_devices_into
 from steelyard.services.places import place_named
-from steelyard.services.policy import Routes, policy_of, routes_of, trees_of
+from steelyard.services.policy import Routes, Since, policy_of, routes_of, trees_of
 from steelyard.services.reading import read_amount, shown
 from steelyard.services.references import check
 from steelyard.services.scheduling_rules import POLICY_KINDS
 from steelyard.services.shapes import read_shape, shape_id
 from steelyard.store.accounts import account_names
 from steelyard.store.database import View
+from steelyard.store.declared import open_limits
 from steelyard.store.workloads import shape_bodies
 
 MAX_DEVICES = 100_000
@@ -59,6 +60,7 @@ class Imagined:
     view: View
     snapshot: Snapshot
     policy: Policy
+    now: int
     trees: dict[str, QuotaTree] = field(init=False)
     routing: Routes | None = None  # None: as it is
     changes: list[WhatIf] = field(default_factory=list)
@@ -81,7 +83,8 @@ class Imagined:
                 raise InvalidError("what-if-kind", kind=document.kind.value, known=", ".join(sorted(KINDS)))
         world = {**load_world(self.view), **{document.key: document for document in documents}}
         check(world, account_names(self.view))
-        self.trees = trees_of(world.values())
+        known = Since((row.limit for row in open_limits(self.view)), self.now)
+        self.trees = trees_of(world.values(), known)
         self.policy = policy_of(world.values(), self.policy.version)
         self.routing = routes_of(world.values(), self.policy)
         self.changes += [FollowTrees(dict(self.trees), self._shapes()), FollowPolicy(self.policy)]
@@ -114,9 +117,9 @@ class Imagined:
         quantity = read_amount(value, amount_unit(subject), "limit.value")
         limit = known.limits.get((key, subject)) or Limit(tree, key, subject, 0)
         if tree != QUEUE_TREE:
-            limit = replace(limit, nominal=0, borrowing_limit=quantity)
+            limit = replace(limit, nominal=0, borrowing_limit=quantity, since=self.now)
         else:
-            limit = replace(limit, nominal=quantity)
+            limit = replace(limit, nominal=quantity, since=self.now)
         self.trees[tree] = known.with_limit(limit)
         self.changes.append(
             FollowTrees(dict(self.trees), self._shapes()) if measured(subject) else ChangeLimit(limit)

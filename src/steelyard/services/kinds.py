@@ -15,7 +15,7 @@ from steelyard.devices.settings import to_spec as write_settings
 from steelyard.engines.local.isolation import Wish
 from steelyard.model.health import OnDeviceFailure
 from steelyard.model.organisation import RoleName
-from steelyard.model.policy import FLAVOR_PREFIX, ORG_TREE, USER_TREE, OnExceed
+from steelyard.model.policy import FLAVOR_PREFIX, ORG_TREE, USER_TREE, OnExceed, OnLowered
 from steelyard.model.resources import DeviceClass, EngineKind
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services.pool_spec import PoolSpec
@@ -163,6 +163,22 @@ class BindingSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class LoweringSpec:
+    """What becomes of work above a limit; `effect` None: it is not said."""
+
+    effect: OnLowered | None = None
+    drain_for: int = 0  # µs
+
+    def to_spec(self) -> SpecBody:
+        """The fields of the entry."""
+        drains = self.effect is OnLowered.DRAIN
+        return given(
+            onLowered=None if self.effect is None else self.effect.value,
+            drainFor=span_text(self.drain_for) if drains else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LimitSpec:
     """A limit of a queue or cohort. `subject` is a class or `flavor/NAME`."""
 
@@ -171,6 +187,7 @@ class LimitSpec:
     borrowing_limit: int | None = None
     lending_limit: int | None = None
     on_exceed: OnExceed = OnExceed.WAIT
+    lowering: LoweringSpec = LoweringSpec()
 
     def to_spec(self) -> SpecBody:
         """The entry of the document's list."""
@@ -181,6 +198,7 @@ class LimitSpec:
             borrowingLimit=None if self.borrowing_limit is None else write_amount(unit, self.borrowing_limit),
             lendingLimit=None if self.lending_limit is None else write_amount(unit, self.lending_limit),
             onExceed=None if self.on_exceed is OnExceed.WAIT else self.on_exceed.value,
+            **self.lowering.to_spec(),
         )
 
 
@@ -225,13 +243,14 @@ class HardLimitSpec:
     hard: int
     on_exceed: OnExceed = OnExceed.WAIT
     over_commit: bool = False
+    lowering: LoweringSpec = LoweringSpec()
 
     def to_spec(self) -> SpecBody:
         """The entry of the document's list."""
         hard = write_amount(amount_unit(self.subject), self.hard)
         return {
             **subject_key(self.subject), "hard": hard, "onExceed": self.on_exceed.value,
-            **given(overCommit=self.over_commit or None),
+            **given(overCommit=self.over_commit or None), **self.lowering.to_spec(),
         }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from steelyard.model.errors import RefusedError
@@ -127,7 +127,27 @@ def _queue_node(name: str, spec: object) -> TreeNode | None:
     return None
 
 
-def trees_of(documents: Iterable[Document]) -> dict[str, QuotaTree]:
+class Since:
+    """When limits became what they are: as the newest that was the same, else `otherwise` (µs)."""
+
+    def __init__(self, known: Iterable[Limit], otherwise: int) -> None:
+        """`known` in the order in which they came into force."""
+        self._known: dict[tuple[str, str, str], list[Limit]] = {}
+        self._otherwise = otherwise
+        for limit in known:
+            self._known.setdefault((limit.tree, limit.node, limit.subject), []).append(limit)
+
+    def of(self, limit: Limit) -> Limit:
+        """The limit with its instant."""
+        known = self._known.get((limit.tree, limit.node, limit.subject), ())
+        same = [each for each in known if each == limit]
+        return replace(limit, since=same[-1].since if same else self._otherwise)
+
+
+_UNKNOWN_SINCE = Since((), 0)
+
+
+def trees_of(documents: Iterable[Document], since: Since = _UNKNOWN_SINCE) -> dict[str, QuotaTree]:
     """The quota trees that follow from the declared objects of some instant."""
     documents = list(documents)
     nodes: dict[str, dict[str, TreeNode]] = {QUEUE_TREE: {}, ORG_TREE: {}}
@@ -141,7 +161,7 @@ def trees_of(documents: Iterable[Document]) -> dict[str, QuotaTree]:
             found = _org_node(edge.kind, edge.child, edge.parent)
             nodes[ORG_TREE][found.name] = found
         for limit in limits_of(document):
-            limits[limit.tree][limit.node, limit.subject] = limit
+            limits[limit.tree][limit.node, limit.subject] = since.of(limit)
     return {
         QUEUE_TREE: QuotaTree(nodes[QUEUE_TREE], limits[QUEUE_TREE]),
         ORG_TREE: with_unbounded_root(ORG_TREE, nodes[ORG_TREE], limits[ORG_TREE], ORG_ROOT),

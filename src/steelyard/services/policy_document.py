@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from steelyard.model.errors import InvalidError
-from steelyard.model.policy import FLAVOR_PREFIX, Measure, OnExceed
+from steelyard.model.policy import FLAVOR_PREFIX, Measure, OnExceed, OnLowered
 from steelyard.model.resources import ACCELERATORS, DeviceClass
+from steelyard.model.units import HOUR
 from steelyard.model.workloads import WorkloadKind
 from steelyard.services.kinds import (
     EVERYBODY,
@@ -12,6 +13,7 @@ from steelyard.services.kinds import (
     CohortSpec,
     HardLimitSpec,
     LimitSpec,
+    LoweringSpec,
     PriorityClassSpec,
     QueueSpec,
     QuotaSpec,
@@ -23,6 +25,7 @@ from steelyard.services.queue_spec import MAX_PRIORITY, read_rules, read_span
 from steelyard.services.reading import DocumentReader, check_name
 
 MAX_LIMITS = 64
+DRAIN_FOR = HOUR
 MAX_ROUTES = 1000
 
 
@@ -45,6 +48,17 @@ def _quota_subject(reader: DocumentReader) -> str:
     return f"{subject}/{reader.choice('measure', Measure).value}"
 
 
+def _lowering(reader: DocumentReader) -> LoweringSpec:
+    """`onLowered`, and with `Drain` the time that what is above has: an hour where it is not given."""
+    effect = reader.choice("onLowered", OnLowered) if reader.has("onLowered") else None
+    drain_for = read_span(reader, "drainFor")
+    if drain_for is not None and effect is not OnLowered.DRAIN:
+        reader.wrong("field-invalid", reader.at("onLowered"), expected=OnLowered.DRAIN.value)
+    if effect is not OnLowered.DRAIN:
+        return LoweringSpec(effect)
+    return LoweringSpec(effect, DRAIN_FOR if drain_for is None else drain_for)
+
+
 def _limits(reader: DocumentReader) -> tuple[LimitSpec, ...]:
     found = []
     for inner in reader.readers("limits", MAX_LIMITS):
@@ -56,6 +70,7 @@ def _limits(reader: DocumentReader) -> tuple[LimitSpec, ...]:
             inner.optional_amount("borrowingLimit", unit),
             inner.optional_amount("lendingLimit", unit),
             inner.choice("onExceed", OnExceed, OnExceed.WAIT),
+            _lowering(inner),
         )
         inner.finish()
         found.append(limit)
@@ -92,6 +107,7 @@ def read_quota(reader: DocumentReader) -> QuotaSpec:
                 inner.amount("hard", amount_unit(subject)),
                 inner.choice("onExceed", OnExceed, OnExceed.WAIT),
                 inner.flag("overCommit") if level != USER_LEVEL else False,
+                _lowering(inner),
             )
         )
         inner.finish()

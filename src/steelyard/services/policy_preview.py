@@ -32,7 +32,7 @@ from steelyard.services.documents import Document, parse_documents
 from steelyard.services.imagined import KINDS
 from steelyard.services.organisation import load_history
 from steelyard.services.past import documents_of
-from steelyard.services.policy import policy_of, route, routes_of, trees_of
+from steelyard.services.policy import Since, policy_of, route, routes_of, trees_of
 from steelyard.services.preview_views import preview_view
 from steelyard.services.references import check
 from steelyard.services.shapes import keyed, read_shape
@@ -41,6 +41,7 @@ from steelyard.store import windows
 from steelyard.store import workloads as repository
 from steelyard.store.accounts import account_names
 from steelyard.store.database import View
+from steelyard.store.declared import limits_before
 from steelyard.store.scoped import Record
 from steelyard.store.store import Store
 
@@ -161,9 +162,10 @@ class _Window:
         over = {document.key: document for document in documents}
         steps = [(at, {**world, **over}, version) for at, world, version in self.worlds]
         by_key = {shape.key: shape for shape in self.shapes.values()}
+        since = Since(limits_before(self.view, self.until), self.since)  # other documents hold from the begin
         changes: list[tuple[int, tuple[WhatIf, ...]]] = [
-            (at, (FollowTrees(trees_of(world.values()), by_key), FollowPolicy(policy_of(world.values(), v))))
-            for at, world, v in steps
+            (at, (FollowTrees(trees_of(w.values(), since), by_key), FollowPolicy(policy_of(w.values(), v))))
+            for at, w, v in steps
         ]
         changes += [(at, (change,)) for at, change in self.nodes]
         changes += [(at, (EndAttempts(frozenset({n})),)) for at, n in self._withdrawn()]

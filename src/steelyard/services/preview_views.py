@@ -10,6 +10,7 @@ from steelyard.model.reasons import Reason
 from steelyard.model.units import SECOND
 from steelyard.scheduling import Snapshot
 from steelyard.scheduling.forward import Foreseen
+from steelyard.services.lowering import limit_view
 from steelyard.services.reasons import reason_view
 from steelyard.store.scoped import Record
 
@@ -94,7 +95,9 @@ class _Rows:
     def __init__(self, rows: Mapping[int, Record], first: Mapping[int, int], then: Mapping[int, int]) -> None:
         self.rows, self.first, self.then = rows, first, then
 
-    def _named(self, number: int) -> Json:
+    def _named(self, number: int | None) -> Json:
+        if number is None:
+            return {"id": None, "name": None, "project": None}
         row = self.rows.get(number)
         return {
             "id": render("workload", number),
@@ -118,6 +121,7 @@ class _Rows:
                 "at": at,
                 "for": self._named(eviction.preemptor_workload_id)["name"],
                 "rule": eviction.rule,
+                "limit": limit_view(eviction.limit),
             }
             for at, eviction in future.evictions[:MAX_SHOWN]
         ]

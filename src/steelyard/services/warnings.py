@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from steelyard.model.errors import Param
+from steelyard.scheduling.lowered import Passed
 from steelyard.services.kinds import CohortSpec, Kind, QueueSpec, QuotaSpec
 from steelyard.services.quota_sums import Over, parent_of, sums, unit_of_subject
 from steelyard.services.references import World
@@ -40,11 +41,18 @@ def quota_warnings(world: World, quota: QuotaSpec) -> list[Warned]:
     ]  # fmt: skip
 
 
-def over_warnings(over: Iterable[Over], held: Sequence[Record]) -> list[tuple[str, Warned]]:
-    """(node, warning) of the nodes that a change leaves above their limits, with the workloads that have to
-    end before anything new starts: the least priority first, then the newest."""
+def over_warnings(
+    over: Iterable[Over], held: Sequence[Record], leaving: Mapping[tuple[str, str, str], Passed]
+) -> list[tuple[str, Warned]]:
+    """(node, warning) of the nodes that a change leaves above their limits. With the workloads that have to
+    end before anything new starts, the least priority first, then the newest; or, where the limit says that
+    they leave (`leaving`, by tree, node and subject), with those that are asked to, and when."""
     found = []
     for one in over:
+        passed = leaving.get((one.tree, one.node, one.subject))
+        if passed is not None and passed.leaving:
+            found.append((one.node, _leaves(one, passed)))
+            continue
         names = list(_to_end(one, held))
         params: dict[str, Param] = {
             "node": one.node, "subject": one.subject, "resource": unit_of_subject(one.subject),
@@ -53,6 +61,20 @@ def over_warnings(over: Iterable[Over], held: Sequence[Record]) -> list[tuple[st
         }  # fmt: skip
         found.append((one.node, Warned("quota-below-use", params)))
     return found
+
+
+def _leaves(over: Over, passed: Passed) -> Warned:
+    instants = [gone.at for gone in passed.leaving]
+    names = [gone.view.name for gone in passed.leaving[:MAX_NAMES] if gone.view.name is not None]
+    return Warned(
+        "quota-below-use-leaves",
+        {
+            "node": over.node, "subject": over.subject, "resource": unit_of_subject(over.subject),
+            "limit": over.limit, "used": over.used, "over": over.used - over.limit,
+            "effect": passed.effect.value, "workloads": len(instants), "names": ", ".join(names) or None,
+            "first": min(instants), "last": max(instants), "stays": passed.stays or None,
+        },
+    )  # fmt: skip
 
 
 def _to_end(over: Over, held: Sequence[Record]) -> Iterator[str]:

@@ -24,10 +24,12 @@ from steelyard.scheduling import (
     can_ever_fit,
     over_refusing_limit,
 )
+from steelyard.scheduling.lowered import Passed
 from steelyard.scheduling.what_if import Changed, Course, Fate, Outcome, changed_by, what_if
 from steelyard.services.admission import MAX_DOCUMENT, NOUN, asked_of, in_sight
 from steelyard.services.ground import Ground
 from steelyard.services.imagined import IMAGINED, Imagined, of_one_key
+from steelyard.services.lowering import becoming_passed, limit_view, passed_view, workloads_of
 from steelyard.services.reasons import reason_view, scoped_reason
 from steelyard.services.submission import Admitted, request_digest
 from steelyard.services.workload_document import parse_workload
@@ -66,7 +68,7 @@ def ask(desk: Desk, principal: Principal, changes: object) -> Json:
     ground = desk.grounds.current(now)
     with desk.store.read() as view:
         snapshot, policy = desk.snapshots.full(view, now)
-        imagined = Imagined(view, snapshot, policy)
+        imagined = Imagined(view, snapshot, policy, now)
         added = [name for key, value in pairs for name in _imagine(imagined, key, value)]
         if imagined.routing is not None:
             ground = replace(ground, routes=imagined.routing)
@@ -74,7 +76,8 @@ def ask(desk: Desk, principal: Principal, changes: object) -> Json:
             _submit(imagined, submit, ground, principal, now)
         outcome = what_if(snapshot, policy, now, imagined.changes)
         seen = scope(principal, Verb.VIEW, NOUN)
-        shown = _Shown(view, seen, outcome, _names_of(submits))
+        passed = becoming_passed(snapshot, policy, now, imagined.changes)
+        shown = _Shown(view, seen, outcome, _names_of(submits), passed)
         return {
             "at": now,
             "policy_version": policy.version,
@@ -83,6 +86,7 @@ def ask(desk: Desk, principal: Principal, changes: object) -> Json:
             "submitted": [row for submit in submits for row in shown.submitted(submit)],
             **shown.changed(),
             **shown.reasons(),
+            "lowered": passed_view(passed, shown.names, now),
             "counts": {"before": _counts(outcome.before), "after": _counts(outcome.after)},
         }
 
@@ -173,9 +177,13 @@ _WOULD = {Fate.STARTS: "start", Fate.HELD: "hold", Fate.WAITS: "wait", Fate.REFU
 class _Shown:
     """An outcome as its reader may see it."""
 
-    def __init__(self, view: View, seen: Scope, outcome: Outcome, imagined: Mapping[str, str]) -> None:
-        """`imagined`: names of what is imagined as submitted, by shown id."""
+    def __init__(
+        self, view: View, seen: Scope, outcome: Outcome, imagined: Mapping[str, str], passed: Iterable[Passed]
+    ) -> None:
+        """`imagined`: names of what is imagined as submitted, by shown id. `passed`: limits with the changes
+        that they come to be passed by."""
         self.seen = seen
+        self.passed = passed
         self.imagined = imagined
         self.outcome = outcome
         after = outcome.after
@@ -184,7 +192,8 @@ class _Shown:
         self.holds = {hold.attempt_id: hold for hold in after.after.holds.values()}
         self.nodes = after.after.nodes
         ids = {each.workload_id for each in outcome.changed}
-        ids |= {eviction.preemptor_workload_id for eviction in after.evictions}
+        ids |= {made.preemptor_workload_id for made in after.evictions if made.preemptor_workload_id}
+        ids |= workloads_of(passed)
         real = {number for number in ids if number < IMAGINED}
         self.names = repository.names_of(view, seen, real)
         self.queues = _queues(outcome.before.after, outcome.after.after)
@@ -257,12 +266,13 @@ class _Shown:
         for eviction in self.outcome.after.evictions:
             if eviction.attempt_id == each.attempt_id:
                 number = eviction.preemptor_workload_id
-                known = self.names.get(number)
+                known = None if number is None else self.names.get(number)
                 return {
-                    "id": render("workload", number) if known else None,
+                    "id": render("workload", number) if known and number is not None else None,
                     "name": known["name"] if known else None,
-                    "submitted_here": number >= IMAGINED,
+                    "submitted_here": number is not None and number >= IMAGINED,
                     "rule": eviction.rule,
+                    "limit": limit_view(eviction.limit),
                 }
         return None
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, func, or_, select
 
 from steelyard.evidence.leaf import Head
 from steelyard.model.organisation import Binding, OrgEdge, RoleName, Scope
-from steelyard.model.policy import Limit, OnExceed
+from steelyard.model.policy import Limit, OnExceed, OnLowered
 from steelyard.store import tables as t
 from steelyard.store.declared_scope import DeclaredKey, visible_keys
 
@@ -168,22 +168,22 @@ def open_bindings(connection: Connection, user: str | None = None) -> list[Bindi
 def open_limits(connection: Connection) -> list[LimitRow]:
     """Limits in force."""
     query = select(t.quota_limit).where(t.quota_limit.c.valid_to.is_(None)).order_by(t.quota_limit.c.id)
-    return [
-        LimitRow(
-            row.id,
-            row.declared_by,
-            Limit(
-                row.tree,
-                row.node,
-                row.subject,
-                row.nominal,
-                row.borrowing_limit,
-                row.lending_limit,
-                OnExceed(row.on_exceed),
-            ),
-        )
-        for row in connection.execute(query)
-    ]
+    return [LimitRow(row.id, row.declared_by, _limit(row)) for row in connection.execute(query)]
+
+
+def limits_before(connection: Connection, at: int) -> list[Limit]:
+    """All limits that came into force before an instant, in that order, each with when it did."""
+    query = select(t.quota_limit).where(t.quota_limit.c.valid_from < at)
+    ordered = query.order_by(t.quota_limit.c.valid_from, t.quota_limit.c.id)
+    return [_limit(row) for row in connection.execute(ordered)]
+
+
+def _limit(row: Row[Any]) -> Limit:
+    return Limit(
+        row.tree, row.node, row.subject, row.nominal, row.borrowing_limit, row.lending_limit,
+        OnExceed(row.on_exceed), None if row.on_lowered is None else OnLowered(row.on_lowered),
+        row.drain_for, row.valid_from,
+    )  # fmt: skip
 
 
 def live_workloads(

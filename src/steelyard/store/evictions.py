@@ -41,7 +41,8 @@ def sums(connection: Connection, after: int) -> dict[str, dict[str, Any]]:
     """Queue for whose work → `{count, evicted, requested, lost_time}` since then; quantities by class."""
     columns = (_e.preemptor_queue, _e.quantity_json, _e.requested_json, _e.lost_time)
     found: dict[str, dict[str, Any]] = {}
-    for queue, quantity, requested, lost in connection.execute(select(*columns).where(_e.at > after)):
+    query = select(*columns).where(_e.at > after, _e.preemptor_id.is_not(None))
+    for queue, quantity, requested, lost in connection.execute(query):
         if queue is None:
             continue
         entry = found.setdefault(queue, {"count": 0, "evicted": {}, "requested": {}, "lost_time": 0})

@@ -192,6 +192,8 @@ quota_limit = Table(
     _int("borrowing_limit"),
     _int("lending_limit"),
     _str("on_exceed", False),
+    _str("on_lowered"),
+    Column("drain_for", BigInteger, nullable=False, server_default="0"),
     _str("declared_by", False),
     *_interval(),
     Index("quota_limit_node", "tree", "node", "subject"),
@@ -687,6 +689,9 @@ member = Table(
     _str("failure"),
     _str("endpoint"),
     _str("limits"),
+    _flag("apart"),  # started, stopped and released by itself: its attempt can go on without it
+    _int("leaving_at"),  # asked to stop while its attempt goes on
+    _int("released_at"),
     Index("member_attempt", "attempt_id"),
 )
 allocation = Table(
@@ -749,7 +754,7 @@ eviction = Table(
     metadata,
     _id("attempt_id"),
     _int("workload_id", False),
-    _int("preemptor_id", False),
+    _int("preemptor_id"),  # NULL: it stopped for nobody, a limit was lowered
     _str("rule", False),
     _int("policy_version", False),
     _text("quantity_json", False),
@@ -763,7 +768,11 @@ eviction = Table(
     _int("preemptor_priority"),
     _text("requested_json"),  # by class, what the preemptor asks for; in one of its evictions of a cycle only
     _text("shares_json"),  # where shares decided
+    _text("limit_json"),  # where a limit was lowered: which, what it is, what was used
     _int("saved_at"),  # µs: up to when the victim's work is known to be saved
+    _int("shrunk_id"),  # of a gang that goes on: its attempt; `attempt_id` is the first member that leaves
+    _text("members_json"),  # of such a gang: who leaves
+    _int("stay"),  # … and with how many members it goes on
     Index("eviction_at", "at"),
     Index("eviction_preemptor", "preemptor_id"),
 )
