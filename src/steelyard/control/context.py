@@ -1,4 +1,8 @@
-"""What the loops share: the live state, the meter, the agents, and the one way to commit."""
+"""What the loops share: the live state, the meter, the agents, and the one way to commit.
+
+What was seen to end is written together with what is decided next: the unit of the ends is carried over to
+the cycle of the same pass, so that a place that becomes free and is given away costs one commit.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +48,8 @@ class Context:
     restored_at: int = 0  # when the newest restore from a backup was (µs); 0: never
     _charges: dict[tuple[str, str, str], int] = field(default_factory=dict)
     changed: bool = True  # something happened that may let work start
+    moved: set[int] = field(default_factory=set)  # workloads with a leaf in the unit that is being made
+    _carried: Unit | None = None
 
     def now(self) -> int:
         """Instants of the loop grow strictly, also when the clock steps back."""
@@ -51,11 +57,29 @@ class Context:
         return self.last_now
 
     def unit(self) -> Unit:
-        """A unit of the control plane, fenced by the lease's epoch."""
+        """A unit of the control plane, fenced by the lease's epoch. What was carried over is written first."""
+        self.settle()
         return Unit(ACTOR, fence=self.fence)
+
+    def going_on(self) -> Unit:
+        """The unit that was carried over, to be added to; else a fresh one. No workload may get a second leaf
+        in it: see `moved`."""
+        carried, self._carried = self._carried, None
+        return self.unit() if carried is None else carried
+
+    def carry(self, unit: Unit) -> None:
+        """Let the unit be written later in this pass, with what follows from it."""
+        self._settle_charges(unit)
+        self._carried = unit
+
+    def settle(self) -> None:
+        """Write what was carried over."""
+        if self._carried is not None:
+            self.commit(self.going_on(), self.last_now)
 
     def commit(self, unit: Unit, now: int) -> None:
         """Write the unit with what the meter has to say, and only then act on engines."""
+        self.moved.clear()
         self._settle_charges(unit)
         flushed = self.meter.flush(now)
         for row in flushed.capacity_rows:
@@ -139,6 +163,7 @@ class Context:
     ) -> None:
         """The one leaf of this workload in this unit."""
         clusters = attempt.clusters
+        self.moved.add(attempt.workload_id)
         draft = LeafDraft(
             action=action,
             object_kind="workload",

@@ -238,6 +238,7 @@ class ControlLoop:
             context.changed = False
             self._cycle(desk)
             desk.causes.run(desk.waiting)
+        context.settle()
         desk.sealer.run()
         desk.retainer.run()
         self._present.answer(lambda: (context.state.snapshot(), context.state.policy))

@@ -47,6 +47,9 @@ class Unit:
     usage: dict[tuple[str, str, str], int] = field(default_factory=dict)
     on_commit: list[Callable[[], None]] = field(default_factory=list)
     on_head: list[tuple[str, Callable[[Head], None]]] = field(default_factory=list)
+    #: Called when its leaves have their places, before anything is written (and again where it has to be
+    #: written anew): with the seq of the first, and what gives the hash of each. It may change rows.
+    on_place: Callable[[int, Callable[[int], bytes]], None] | None = None
     first_seq: int = -1  # set when committed
     last_hash: bytes | None = None  # of its last leaf, set when committed
     result: Any = None

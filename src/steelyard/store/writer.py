@@ -309,6 +309,8 @@ class Writer:
             if unit.drafts:
                 last = unit.first_seq + len(unit.drafts) - 1
                 unit.last_hash = done.rows[last - state.size].hash
+            if unit.on_place is not None:
+                unit.on_place(unit.first_seq, lambda seq: done.rows[seq - state.size].hash)
             for draft, carrier, _ in unit.drafts:
                 if carrier is not None:
                     set_head(carrier, done.heads[object_stream(draft)])
