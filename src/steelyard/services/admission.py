@@ -28,6 +28,7 @@ from steelyard.services.reasons import scoped_reason
 from steelyard.services.refusals import Request, no_namespace, reasons_of, refusal_unit
 from steelyard.services.shapes import make_shape
 from steelyard.services.submission import Admitted, Submitted, request_digest, submit_unit
+from steelyard.services.topology_levels import check_levels
 from steelyard.services.workload_document import parse_workload
 from steelyard.store.unit import Unit
 
@@ -119,6 +120,7 @@ def unjudged(ground: Ground, principal: Principal, spec: WorkloadSpec, now: int,
     unknown = unknown_labels(ground.vocabulary, spec, principal)
     if unknown:
         raise RefusedError("refused", unknown)
+    check_levels(spec.topology, ground.levels)
     unshown = unverified(spec, ground.verified, ground.snapshot.flavors)
     if unshown:
         raise RefusedError("refused", unshown)

@@ -21,6 +21,7 @@ from steelyard.services.audit import LogKey
 from steelyard.services.inventory import clusters
 from steelyard.services.quota_inventory import ghosts
 from steelyard.services.quota_sums import unit_of_subject
+from steelyard.services.topology_levels import lacking
 from steelyard.store.database import View
 from steelyard.store.doctor import database_facts
 from steelyard.store.installation import read_lease
@@ -63,6 +64,7 @@ def examine(
         ("cluster", lambda view: _clusters(store, view, engines)),
         ("quarantine", lambda view: [_quarantine(view)]),
         ("quota", lambda view: [_quota(view)]),
+        ("topology", _topology),
     ]
     for name, look in looks:
         try:
@@ -139,6 +141,20 @@ def _quota(view: View) -> Check:
         "owned": worst.owned, "offered": worst.offered, "ghost": worst.ghost,
     }  # fmt: skip
     return Check("quota", None, "quota-without-devices", params)
+
+
+def _topology(view: View) -> list[Check]:
+    """Nodes without the label of a declared level are in no domain of it: told, and judged by people."""
+    found = lacking(view)
+    if not found:
+        return [Check("topology", True, "topology-labelled", {})]
+    return [
+        Check(
+            f"topology/{one.level}", None, "topology-label-missing",
+            {"level": one.level, "count": one.count, "nodes": ", ".join(one.nodes)},
+        )
+        for one in found
+    ]  # fmt: skip
 
 
 def _clock(store: Store, view: View) -> Check:

@@ -30,6 +30,7 @@ from steelyard.services.labels import load_vocabulary
 from steelyard.services.model_speeds import Shown, records_of
 from steelyard.services.organisation import load_history
 from steelyard.services.policy import Routes, load_policy, routes
+from steelyard.services.topology_levels import load_levels
 from steelyard.store.database import View
 from steelyard.store.declared import DeclaredRow, history
 from steelyard.store.inventory import list_clusters
@@ -90,6 +91,7 @@ class Ground:
     never: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
     shut: dict[str, tuple[Reason, ...]] = field(default_factory=dict)  # of those that may only not start now
     verified: tuple[Shown, ...] = ()  # what real runs have shown
+    levels: tuple[str, ...] = ()  # of topology, as declared
 
     def judge(self, shape: Shape) -> tuple[Reason, ...]:
         """Why a shape is refused at submit; empty when it is let in."""
@@ -221,6 +223,7 @@ class Grounds:
         return Ground(
             now, load_history(view), routes(view), policy, snapshot, refuses, unseen, behind,
             load_vocabulary(view), versions, never, shut, verified,
+            load_levels(view),
         )  # fmt: skip
 
     def _published(self, done: Sequenced) -> None:

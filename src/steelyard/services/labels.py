@@ -24,6 +24,7 @@ from steelyard.services.derived import LABEL_VERSION
 from steelyard.services.documents import Document, stored_document
 from steelyard.services.kinds import Kind, TemplateSpec
 from steelyard.services.pool_spec import PoolSpec
+from steelyard.services.scheduling_spec import SchedulingPolicySpec
 from steelyard.services.vocabulary_spec import VOCABULARY_NAME, VocabularySpec
 from steelyard.store import declared as declared_rows
 from steelyard.store.database import View
@@ -115,6 +116,9 @@ def named_by(document: Document) -> Iterator[Named]:
         for index, entry in enumerate(spec.fit):
             for key, values in entry.needs:
                 yield from (Named(f"spec.fit[{index}].needs.{key}", key, value) for value in values)
+    elif isinstance(spec, SchedulingPolicySpec):
+        for index, level in enumerate(spec.levels):
+            yield Named(f"spec.topology.levels[{index}]", level, None)
     elif isinstance(spec, TemplateSpec):
         yield from named_by_template(spec.body)
 

@@ -16,11 +16,12 @@ from steelyard.services.queue_spec import (
     read_span,
     span_text,
 )
-from steelyard.services.reading import DocumentReader, given, shown, write_amount
+from steelyard.services.reading import DocumentReader, check_label_key, given, shown, write_amount
 
 SCHEDULING_NAME = "default"
 CONVERSION_NAME = "default"
 MAX_MODELS = 1000
+MAX_LEVELS = 8
 MAX_MODEL_NAME = 128
 #: What one device of a model may be worth, in thousandths of a normal device.
 LEAST_WORTH, MOST_WORTH = 1, 1_000_000
@@ -43,6 +44,7 @@ class SchedulingPolicySpec:
     max_victims: int | None = None
     observation_bound: int | None = None  # µs
     defaults: RulesSpec = NOTHING_DECLARED
+    levels: tuple[str, ...] = ()  # keys of node labels, from far to near; empty: requests may name any
 
     def to_spec(self) -> dict[str, Any]:
         """The document's spec."""
@@ -58,6 +60,7 @@ class SchedulingPolicySpec:
                 observation=span_text(self.observation_bound),
             ),
             defaults=self.defaults.to_spec(),
+            topology=given(levels=list(self.levels)),
         )
 
     def fairness(self) -> Fairness:
@@ -106,9 +109,20 @@ def read_scheduling_policy(reader: DocumentReader) -> SchedulingPolicySpec:
     inner = reader.reader("defaults")
     defaults = read_defaults(inner)
     inner.finish()
+    levels = _levels(reader.reader("topology"))
     return SchedulingPolicySpec(
-        order, nodes, models, half_life, sampling, placements, node_count, victims, observation, defaults
-    )
+        order, nodes, models, half_life, sampling, placements, node_count, victims, observation, defaults,
+        levels,
+    )  # fmt: skip
+
+
+def _levels(reader: DocumentReader) -> tuple[str, ...]:
+    """Keys of node labels without doubles."""
+    found = reader.texts("levels", MAX_LEVELS)
+    for index, level in enumerate(found):
+        reader.attempt("", partial(check_label_key, level, f"{reader.at('levels')}[{index}]"))
+    reader.finish()
+    return found
 
 
 def read_conversion_table(reader: DocumentReader) -> ConversionTableSpec:
