@@ -35,13 +35,13 @@ class Option:
 def choose(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) -> Plan | Proposal | None:
     """Where an attempt goes: a placement that is taken from the board, a hold that is not made yet, or None.
 
-    It delays none of the reservations that are in force.
+    It delays none of the reservations that are in force, unless a service is guaranteed it.
     """
     if not _groups(context, plan):
         found = _anywhere(context, plan, item)
         if found is not None or item.standby:
             return found
-        return propose(context, pools, plan, item)
+        return _proposed(context, pools, plan, item)
     option = _Walk(context, pools, plan, item).best()
     if option is None or option.plan is None:
         return option.proposal if option else None
@@ -57,11 +57,21 @@ def _anywhere(context: Context, plan: ShapePlan, item: PendingItem) -> Plan | No
     for avoid in ((item.avoid, ()) if item.avoid else ((),)):
         for place in (context.placer.place, context.reservations.place_before):
             found = place(plan, avoid=avoid)
-            if found is not None and context.reservations.admits(plan, found):
+            if found is not None and (item.guaranteed or context.reservations.admits(plan, found)):
                 return found
             if found is not None:
                 context.board.change_members(found.members, 1)
     return None
+
+
+def _proposed(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) -> Proposal | None:
+    """A hold with evictions that delays no reservation; what a service is guaranteed comes before them."""
+    proposal = propose(context, pools, plan, item)
+    if proposal is None or item.guaranteed:
+        return proposal
+    hold, evictions, _ = proposal
+    gone = [view for eviction in evictions for view in context.stops_by(eviction)]
+    return proposal if context.reservations.admits(plan, Plan(hold.members, hold.charges), gone) else None
 
 
 class _Walk:
@@ -116,7 +126,7 @@ class _Walk:
     def _preempt(self, only: ShapePlan) -> Option | None:
         if self.item.standby:
             return None
-        proposal = propose(self.context, self.pools, only, self.item)
+        proposal = _proposed(self.context, self.pools, only, self.item)
         if proposal is None:
             return None
         hold, evictions, _ = proposal

@@ -25,6 +25,7 @@ from steelyard.scheduling.history import Past
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.node_choice import node_choice
 from steelyard.scheduling.placement import Plan, ShapePlan, answering_clusters, prepare
+from steelyard.scheduling.proportion import Excess
 from steelyard.scheduling.reservation import Reservations
 from steelyard.scheduling.rules import Rules
 from steelyard.scheduling.runs import as_runs, victim_order
@@ -70,6 +71,7 @@ class Context:
         self.taken_over: list[DroppedHold] = []
         self.next_at: int | None = None  # see `wake`
         self.approximate: set[str] = set()  # shapes whose search met a bound
+        self.excess: dict[str, Excess] = {}  # by shape, whom to stop for it would be too much
         self.preemptions_tried = 0
         self.preemption_looks = 0
         self.preemption_moves = 0
@@ -151,10 +153,9 @@ class Context:
         return known
 
     def stops_by(self, eviction: Eviction) -> list[RunningView]:
-        """What an eviction of this cycle stops."""
-        if not eviction.members:
-            return [self.snapshot.running[eviction.attempt_id]]
-        return [self._leaving[gone.member_id] for gone in eviction.members]
+        """What an eviction of this cycle stops, or would."""
+        victim = self.snapshot.running[eviction.attempt_id]
+        return [leaving_view(victim, gone) for gone in eviction.members] or [victim]
 
     def _note_evictions(self, evictions: Iterable[Eviction]) -> None:
         for eviction in evictions:
@@ -198,10 +199,11 @@ class Context:
             self.taken_over.append(
                 DroppedHold(other.workload_id, other.attempt_id, DropCause.TAKEN_OVER, other.charges)
             )
+        evictions = tuple(evictions)
         self._note_evictions(evictions)
         self.board.change_members(hold.members, -1)
         self.ledger.hold(hold, self.endable)
-        self.reservations.held(hold)
+        self.reservations.held(hold, [view for eviction in evictions for view in self.stops_by(eviction)])
         self.holds[hold.attempt_id] = hold
         self.new_holds.append(hold)
 

@@ -31,6 +31,8 @@ from steelyard.scheduling.decisions import (
 from steelyard.scheduling.explain import Explainer, backoff_reason, pending_evaluation
 from steelyard.scheduling.heads import Heads
 from steelyard.scheduling.holds import settle_holds
+from steelyard.scheduling.lowered import enforce
+from steelyard.scheduling.model_choice import ModelChoice
 from steelyard.scheduling.near import near
 from steelyard.scheduling.order import Waiting
 from steelyard.scheduling.placement import Plan
@@ -59,6 +61,7 @@ class Explanation:
     reasons: tuple[Reason, ...]
     approximate: bool = False
     reservation: Reservation | None = None
+    models: ModelChoice | None = None  # what it takes, or could take, where its speed on models is known
 
 
 def explain(
@@ -82,17 +85,19 @@ def explain(
     decisions = cycle.decisions([shape])
     for placement in decisions.placements:
         if placement.attempt_id == chosen.attempt_id:
-            return Explanation(placement, None, (), is_cut)
+            taken = next((made for made in decisions.choices if made.attempt_id == chosen.attempt_id), None)
+            return Explanation(placement, None, (), is_cut, models=taken)
     hold = cycle.context.holds.get(chosen.attempt_id)
     own = decisions.workload_reasons.get(chosen.workload_id, ())
     if hold is not None:
         return Explanation(None, hold, own)
+    models = cycle.alternatives.open_to(shape, chosen)
     found = decisions.reasons[shape.key]
     place = next((made for made in decisions.reservations if made.attempt_id == chosen.attempt_id), None)
     waits = tuple(reason for reason in found.reasons if reason.code != ReasonCode.PENDING_EVALUATION)
     if own or waits:
-        return Explanation(None, None, (*own, *waits), found.approximate and bool(waits), place)
-    return Explanation(None, None, found.reasons, found.approximate, place)
+        return Explanation(None, None, (*own, *waits), found.approximate and bool(waits), place, models)
+    return Explanation(None, None, found.reasons, found.approximate, place, models)
 
 
 class Cycle:
@@ -114,6 +119,7 @@ class Cycle:
         """Settles the holds and goes through the heads."""
         context = self.context
         self.dropped = settle_holds(context)
+        enforce(context)
         back = [
             context.snapshot.holds[dropped.attempt_id]
             for dropped in self.dropped
@@ -215,6 +221,7 @@ class Cycle:
             tuple(shape.key for shape in explained),
             self._stats(len(explained)),
             tuple(context.reservations.made),
+            self.alternatives.choices(context.placements),
         )
 
     def _stats(self, explained: int) -> Stats:
@@ -229,7 +236,16 @@ class Cycle:
         blocked = {shape.key for shape in self.blocked}
         more = not waiting.empty or bool((waiting.unseen & placed_all) - blocked) or self._overflow > 0
         more = more or bool(context.taken_over)  # they wait again, and were not looked at
+        more = more or self._may_start_at_once()
         return Stats(
             self.tried, context.board.looks, explained, self._overflow, context.preemptions_tried, more,
             min(instants, default=None), *evicted_and_requested(context),
+        )
+
+    def _may_start_at_once(self) -> bool:
+        """Whether a new hold waits for nobody whom it stops itself: its places may be free already, and no
+        event would tell."""
+        stop = {eviction.preemptor_attempt_id for eviction in self.context.evictions.values()}
+        return any(
+            hold.attempt_id not in stop and not hold.item.standby for hold in self.context.new_holds
         )

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from steelyard.model.reasons import Reason
 from steelyard.model.workloads import MemberPlan
+from steelyard.scheduling.model_choice import ModelChoice
 from steelyard.scheduling.views import Charge, HoldView
 
 #: Rules by which something running is stopped for something else.
@@ -187,6 +188,7 @@ class Decisions:
     looked: tuple[str, ...] = ()  # shapes explained in this cycle: their `last_looked` is now
     stats: Stats = Stats()
     reservations: tuple[Reservation, ...] = ()  # places on the timeline, in the order of the queue
+    choices: tuple[ModelChoice, ...] = ()  # of placements whose speed on each model counted
 
     @property
     def changes_state(self) -> bool:
@@ -195,10 +197,11 @@ class Decisions:
 
     def digest_input(self) -> object:
         """Lists, integers, strings, booleans and None in a fixed order, to compare two runs."""
+        names = ("choices",) if self.choices else ()
         return [
             [name, canonical(getattr(self, name))]
             for name in ("now", "policy_version", "placements", "evictions", "holds", "dropped_holds",
-                         "refusals", "reasons", "workload_reasons", "looked", "stats", "reservations")
+                         "refusals", "reasons", "workload_reasons", "looked", "stats", "reservations", *names)
         ]
 
 

@@ -26,6 +26,8 @@ from steelyard.store.store import Store
 Json = dict[str, Any]
 #: What a cycle did, and what a replay has to do again.
 COMPARED = ("placements", "evictions", "holds", "dropped_holds", "refusals")
+#: What is stored of it, and compared.
+STORED = (*COMPARED, "choices")
 MAX_DIFFERENCES = 50
 EARLIEST = (EPOCH_MS + 1) * MILLISECOND  # no id is older, but for one that nobody gave
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -42,7 +44,7 @@ class PastSnapshots(Protocol):
 
 def decisions_body(decisions: Decisions) -> str:
     """What a cycle decided, as it is stored: lists and scalars in a fixed order."""
-    return _encode({name: getattr(decisions, name) for name in COMPARED}).decode()
+    return _encode({name: getattr(decisions, name) for name in STORED}).decode()
 
 
 def cycle_list(
@@ -141,10 +143,15 @@ def replay(connection: View, scope: Scope, snapshots: PastSnapshots, cycle_id: i
 
 def compare(stored: Json, again: Json) -> Iterable[Json]:
     """Entries that are in one and not in the other."""
-    for name in COMPARED:
-        before = {_encode(entry): entry for entry in stored.get(name) or ()}
-        after = {_encode(entry): entry for entry in again.get(name) or ()}
+    for name in STORED:
+        before = {_encode(_told(entry)): entry for entry in stored.get(name) or ()}
+        after = {_encode(_told(entry)): entry for entry in again.get(name) or ()}
         for key in sorted(before.keys() - after.keys()):
             yield {"part": name, "stored": before[key], "again": None}
         for key in sorted(after.keys() - before.keys()):
             yield {"part": name, "stored": None, "again": after[key]}
+
+
+def _told(entry: Json) -> Json:
+    """Without what cycles of earlier versions do not have, where it says nothing."""
+    return {key: value for key, value in entry.items() if value or key not in ("members", "limit")}

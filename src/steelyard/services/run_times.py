@@ -1,12 +1,13 @@
-"""What finished runs tell of how long like work takes: samples by template and by kind, the newest first."""
+"""What finished runs tell of how long like work takes: samples by template and by kind, the newest first, and
+of a template and size by the model of device that they ran on."""
 
 from __future__ import annotations
 
 import msgspec
 
-from steelyard.scheduling.run_times import MAX_SAMPLE, Learned, RunTimes, keys_of
+from steelyard.scheduling.run_times import MAX_SAMPLE, Learned, RunTimes, keys_of, model_key
 from steelyard.store.database import View
-from steelyard.store.estimates import finished_runs
+from steelyard.store.estimates import finished_runs, held_models
 
 #: Runs that are looked at.
 MAX_RUNS = 4_000
@@ -21,14 +22,33 @@ _named = msgspec.json.Decoder(_Named).decode
 
 def learn(view: View) -> RunTimes:
     """From the newest runs that succeeded; the version is the end of the newest of them (µs)."""
-    samples: dict[str, list[int]] = {}
-    counts: dict[str, int] = {}
+    times, models = _Samples(), dict[str, _Samples]()
     version = 0
-    for row in finished_runs(view, MAX_RUNS):
+    rows = [(row, _named(row["spec_json"]).template) for row in finished_runs(view, MAX_RUNS)]
+    held = held_models(view, {row["attempt_id"] for row, template in rows if template is not None})
+    for row, template in rows:
         version = max(version, row["end"])
-        for key in keys_of(_named(row["spec_json"]).template, row["kind"]):
-            counts[key] = counts.get(key, 0) + 1
-            sample = samples.setdefault(key, [])
-            if len(sample) < MAX_SAMPLE:
-                sample.append(max(1, row["held"]))
-    return RunTimes(version, {key: Learned(counts[key], tuple(sorted(samples[key]))) for key in samples})
+        for key in keys_of(template, row["kind"]):
+            times.add(key, row["held"])
+        on = held.get(row["attempt_id"], {})
+        if template is not None and len(on) == 1:  # of unlike devices nobody knows which it waited for
+            ((model, size),) = on.items()
+            models.setdefault(model_key(template, size), _Samples()).add(model, row["held"])
+    return RunTimes(version, times.learned(), {key: found.learned() for key, found in models.items()})
+
+
+class _Samples:
+    """How long runs took, by key; given the newest first."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, list[int]] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, key: str, held: int) -> None:
+        self._counts[key] = self._counts.get(key, 0) + 1
+        sample = self._taken.setdefault(key, [])
+        if len(sample) < MAX_SAMPLE:
+            sample.append(max(1, held))
+
+    def learned(self) -> dict[str, Learned]:
+        return {key: Learned(self._counts[key], tuple(sorted(taken))) for key, taken in self._taken.items()}

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, and_, func, select
 
+from steelyard.model.resources import ACCELERATORS
 from steelyard.store import tables as t
 from steelyard.store.scoped import Record, record
 from steelyard.store.workloads import chunks
@@ -14,17 +15,36 @@ _e = t.start_estimate.c
 
 
 def finished_runs(connection: Connection, limit: int) -> list[Record]:
-    """The newest runs that succeeded: kind, spec, and how long they held what they were given (µs)."""
+    """The newest runs that succeeded: kind, spec, attempt, and how long they held what they had (µs)."""
     w, a = t.workload.c, t.attempt.c
     end = func.coalesce(a.release_confirmed, a.ended)
     query = (
-        select(w.kind, w.spec_json, (end - a.placed).label("held"), end.label("end"))
+        select(
+            w.kind, w.spec_json, a.id.label("attempt_id"), (end - a.placed).label("held"), end.label("end")
+        )
         .join_from(t.workload, t.attempt, and_(a.workload_id == w.id, a.number == w.attempt))
         .where(w.outcome == "succeeded", a.placed.is_not(None), end.is_not(None))
         .order_by(w.id.desc())
         .limit(limit)
     )
     return [record(row) for row in connection.execute(query)]
+
+
+def held_models(connection: Connection, attempt_ids: Collection[int]) -> dict[int, dict[str, int]]:
+    """Attempt → model → milli-devices that it held; of accelerators whose model is known."""
+    a, d = t.allocation.c, t.device.c
+    found: dict[int, dict[str, int]] = {}
+    for chunk in chunks(sorted(attempt_ids)):
+        query = (
+            select(a.attempt_id, d.model, func.sum(a.quantity).label("held"))
+            .join_from(t.allocation, t.device, d.id == a.device_id)
+            .where(a.attempt_id.in_(chunk), a.device_class.in_([cls.value for cls in ACCELERATORS]))
+            .where(d.model.is_not(None))
+            .group_by(a.attempt_id, d.model)
+        )
+        for row in connection.execute(query):
+            found.setdefault(row.attempt_id, {})[row.model] = int(row.held)
+    return found
 
 
 def estimated(connection: Connection, attempt_ids: Collection[int]) -> set[int]:

@@ -16,6 +16,7 @@ from steelyard.scheduling.run_times import Learned, RunTimes
 from tests.unit.scheduling.build import (
     NOW,
     check_answer,
+    codes,
     ended,
     group,
     item,
@@ -142,6 +143,56 @@ def test_what_starts_from_a_held_place_ends_on_the_timeline_too() -> None:
     (start,), (made,) = then.placements, then.reservations
     assert start.from_hold
     assert (made.attempt_id, made.starts_at) == (2, NOW + 3 * HOUR)
+
+
+def of_equal_rank(victim: Shape | None, quota: int, *behind: Shape) -> Snapshot:
+    """Eight devices; the queue has quota for some. Three are taken for two hours by one as important as all
+    who come, and some by a victim. Who wants four of them waits first."""
+    limits = nominal("q", "gpu", quota * 1000, borrowing=0) | nominal("cohort", "gpu", 0)
+    base = snapshot([node(1, gpus=8)], queues=queue_tree(limits))
+    base = started(base, group(limited("equal", 3, 2, priority=20), item(90)), at=NOW)
+    if victim is not None:
+        base = started(base, group(victim, item(91)), at=NOW)
+    return waiting(base, limited("four", 4, 1, priority=20), *behind)
+
+
+ENDLESS = limited("endless", 1, None, priority=20)
+
+
+def test_who_evicts_delays_nobody_who_has_a_place() -> None:
+    first = decide(of_equal_rank(limited("victim", 1, 1), 4, ENDLESS), POLICY, NOW)
+    assert [(made.attempt_id, made.starts_at) for made in first.reservations] == [(1, NOW + 2 * HOUR)]
+    assert (first.placements, first.evictions, first.holds) == ((), (), ())
+
+
+def test_what_fits_but_would_delay_a_reservation_gets_no_hold_either() -> None:
+    first = decide(of_equal_rank(None, 4, ENDLESS), POLICY, NOW)
+    assert (placed(first), first.holds) == ([], ())
+    assert codes(first, "endless") == [ReasonCode.RESERVED_FOR]
+
+
+def test_a_victim_that_would_still_run_when_the_reservation_starts_gives_its_quota_to_its_evictor() -> None:
+    """Of five: the victim's one would not have been there for the reservation's four either."""
+    two = limited("two", 2, None, priority=20)
+    first = decide(of_equal_rank(limited("victim", 1, 3), 5, two), POLICY, NOW)
+    assert (first.holds, first.evictions) == ((), ())
+    then = decide(of_equal_rank(limited("victim", 2, 3), 6, two), POLICY, NOW)
+    assert [made.attempt_id for made in then.reservations] == [1]
+    assert [eviction.attempt_id for eviction in then.evictions] == [91]
+
+
+def test_a_hold_that_waits_for_nobody_of_its_own_is_looked_at_again_at_once() -> None:
+    """Its places may be free already: what keeps them from being taken is what another hold will have."""
+    full = snapshot([node(1, cpu=16_000)])
+    full = started(full, group(shape("first", request(cpu=14_000)), item(90)), at=NOW)
+    evictor = group(shape("evictor", request(cpu=14_000), priority=20), item(1))
+    stopping = full.apply(decide(replace(full, pending=(evictor,)), POLICY, NOW))
+    small = replace(stopping, pending=(group(shape("small", request(cpu=1000), priority=20), item(2)),))
+    cycle = decide(small, POLICY, NOW)
+    assert [hold.attempt_id for hold in cycle.holds] == [2]
+    assert not cycle.evictions
+    assert cycle.stats.more
+    assert placed(decide(small.apply(cycle), POLICY, NOW)) == [2]
 
 
 def test_nothing_is_reserved_where_nobody_knows_when_anything_ends() -> None:
