@@ -146,6 +146,13 @@ class Reach:
         late = rule == RECLAIM and not self._is_within_now
         return _LATE if late else _TIERS.get(rule, _BORROWED)
 
+    def has_one_turn(self, queue: str) -> bool:
+        """Whether all that may be lost of a queue goes in one turn, by priority and time alone."""
+        if queue == self.queue or self.item.guaranteed or self._is_within_now:
+            return True
+        tie = self.tie(queue)
+        return tie is None or not tie.owned or tie.owned.issuperset(tie.borrowed)
+
     def losses(self, view: RunningView) -> list[Loss]:
         """All that may be stopped of an attempt. What it can lose and go on is not protected by the time that
         it must have run (after KAI)."""
@@ -376,8 +383,3 @@ def meeting(tree: QuotaTree, own: str, other: str) -> tuple[str, tuple[str, ...]
     if met is None or met in (own, other):
         return None
     return above[above.index(met) - 1], below[: below.index(met)], met
-
-
-def amount_of(charges: Iterable[Charge], subject: str) -> int:
-    """What is charged of a subject in the queue tree."""
-    return sum(item.quantity for item in charges if item.tree == QUEUE_TREE and item.subject == subject)

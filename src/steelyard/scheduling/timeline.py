@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.run_times import RunTimes, keys_of
-from steelyard.scheduling.runs import ENDS, STAYS, STOPS, as_runs
+from steelyard.scheduling.runs import ENDS, STAYS, STOPS, Entry, as_runs
 from steelyard.scheduling.snapshot import Snapshot, limited
 from steelyard.scheduling.views import Charge, RunningView, amounts_of
 
@@ -73,7 +74,6 @@ class Timeline:
         self._ends: _Ends = kept[1]
         self._is_own = False  # else shared with whoever asks about the same snapshot
         self._counts: list[int] | None = None
-        self._sums: dict[str, list[int]] = {}
 
     @property
     def releases(self) -> Sequence[Ending]:
@@ -86,7 +86,6 @@ class Timeline:
             self._ends, self._is_own = self._ends.copy(), True
         at = self._ends.insert(release)
         self._counts = None
-        self._sums.clear()
         return at
 
     @property
@@ -95,7 +94,7 @@ class Timeline:
         if self._counts is None:
             instants = np.frombuffer(self._ends.instants, dtype=np.int64)
             steps = np.flatnonzero(np.diff(instants)) + 1
-            self._counts = [*steps.tolist(), len(instants)]
+            self._counts = [*steps.tolist(), len(instants)] if len(instants) else []
         return self._counts
 
     def instant(self, step: int) -> int:
@@ -108,54 +107,72 @@ class Timeline:
 
     def first_step(self, flavor: str, amount: int) -> int | None:
         """The first step after which that much of a flavor was given back in all; None: that never is."""
-        sums = self._sums.get(flavor)
-        if sums is None:
-            totals = np.cumsum(np.frombuffer(self._ends.column(flavor), dtype=np.int64))
-            sums = self._sums[flavor] = totals[np.array(self.counts) - 1].tolist()
-        step = bisect_left(sums, amount)
-        return step if step < len(sums) else None
+        reached = self._ends.reached(flavor, amount)
+        return None if reached is None else bisect_right(self.counts, reached)
 
 
 class _Ends:
-    """What ends, with when it does and what it gives back, side by side."""
+    """What ends, with when it does and what is given back up to it, side by side."""
 
-    __slots__ = ("columns", "instants", "items")
+    __slots__ = ("instants", "items", "sums")
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
-        dated = ((latest_end(snapshot, run, now), run) for run in _soonest(snapshot))
-        found = [(at, run) for at, run in dated if at is not None]
-        found.sort(key=lambda entry: (entry[0], entry[1].attempt_id))
-        del found[MOST_ENDS:]
-        self.items: list[Ending] = [run for _, run in found]
-        self.instants = array("q", [at for at, _ in found])
-        self.columns: dict[str, array[int]] = {}  # by flavor, what each gives back
+        over, later = _known_bounds(snapshot, now)
+        over.sort(key=_attempt_id)
+        self.items: list[Ending] = [*over, *(run for _, run in later)]
+        self.instants = array("q", [now] * len(over) + [at for at, _ in later])
+        del self.items[MOST_ENDS:], self.instants[MOST_ENDS:]
+        self.sums: dict[str, list[int]] = {}  # by flavor, as far as somebody has asked
 
     def copy(self) -> _Ends:
         """One of its own."""
         made = object.__new__(_Ends)
         made.items, made.instants = list(self.items), self.instants[:]
-        made.columns = {name: column[:] for name, column in self.columns.items()}
+        made.sums = {name: list(sums) for name, sums in self.sums.items()}
         return made
 
-    def column(self, flavor: str) -> array[int]:
-        """What each gives back of a flavor."""
-        known = self.columns.get(flavor)
-        if known is None:
-            known = array("q", [_given_back(item).get(flavor, 0) for item in self.items])
-            self.columns[flavor] = known
-        return known
+    def reached(self, flavor: str, amount: int) -> int | None:
+        """With which of them so much of a flavor was given back in all; None: with none."""
+        sums = self.sums.setdefault(flavor, [])
+        total = sums[-1] if sums else 0
+        for item in islice(self.items, len(sums), None) if total < amount else ():
+            total += _given_back(item).get(flavor, 0)
+            sums.append(total)
+            if total >= amount:
+                break
+        at = bisect_left(sums, amount)
+        return at if at < len(sums) else None
 
     def insert(self, release: Release) -> int:
         """One more, in its place; where that is."""
         low, high = (cut(self.instants, release.at) for cut in (bisect_left, bisect_right))
-        at = bisect_right(self.items, release.attempt_id, low, high, key=attrgetter("attempt_id"))
+        at = bisect_right(self.items, release.attempt_id, low, high, key=_attempt_id)
         self.items.insert(at, release)
         self.instants.insert(at, release.at)
-        if self.columns:
-            given = _given_back(release)
-            for flavor, column in self.columns.items():
-                column.insert(at, given.get(flavor, 0))
+        for sums in self.sums.values():
+            del sums[at:]
         return at
+
+
+_attempt_id = attrgetter("attempt_id")
+
+
+def _known_bounds(snapshot: Snapshot, now: int) -> tuple[list[RunningView], list[tuple[int, RunningView]]]:
+    """(those that may end at any moment, the others that end first with when they do at the latest)."""
+    runs = as_runs(snapshot.running)
+    if not snapshot.timeline and not snapshot.run_times.by_key:  # the bounds that stand in them are in order
+        ends = runs.at(*ENDS)[:MOST_ENDS]
+        due = bisect_right(ends, now, key=_bound)
+        over = [run for _, run in (*runs.at(*STOPS), *ends[:due])]
+        return over, [(order[0], run) for order, run in ends[due:]]
+    dated = [(latest_end(snapshot, run, now), run) for run in _soonest(snapshot)]
+    later = [(at, run) for at, run in dated if at is not None and at > now]
+    later.sort(key=lambda entry: (entry[0], entry[1].attempt_id))
+    return [run for at, run in dated if at == now], later
+
+
+def _bound(entry: Entry) -> int:
+    return entry[0][0]
 
 
 def _soonest(snapshot: Snapshot) -> Iterable[RunningView]:
