@@ -5,11 +5,14 @@ A single process is one role of count 1. Gang members share an attempt number.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeAlias
 
 from steelyard.model.lifecycle import Outcome, Phase
-from steelyard.model.resources import DeviceClass, ShareKind
+from steelyard.model.resources import ACCELERATORS, DeviceClass, ShareKind
+from steelyard.model.units import WHOLE_DEVICE
 
 
 class WorkloadKind(StrEnum):
@@ -92,6 +95,7 @@ class Role:
     venv: str | None = None  # an absolute folder
     pull: PullPolicy = PullPolicy.NEVER
     least: int | None = None  # None: all of `count`
+    shrink: bool = True  # with `least`: those above it may leave while the others go on
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +224,48 @@ class AllocationPlan:
     asked: int | None = None  # where more was granted than asked for: so much was asked for
 
 
+#: Of one flavor: devices that are taken whole, by id, and parts of others (device, quantity).
+Pieces: TypeAlias = tuple[str, tuple[int, ...], tuple[tuple[int, int], ...]]
+
+
+class _Pieces:
+    """What follows from allocations: taken apart when it is first asked for, and kept beside them."""
+
+    __slots__ = ("_pieces",)
+
+    allocations: tuple[AllocationPlan, ...]
+    _pieces: tuple[tuple[Pieces, ...], tuple[AllocationPlan, ...]]
+
+    @property
+    def pieces(self) -> tuple[tuple[Pieces, ...], tuple[AllocationPlan, ...]]:
+        """Accelerators by flavor, and the rest."""
+        try:
+            return self._pieces
+        except AttributeError:
+            object.__setattr__(self, "_pieces", _taken_apart(self.allocations))
+            return self._pieces
+
+
+def _taken_apart(
+    allocations: Iterable[AllocationPlan],
+) -> tuple[tuple[Pieces, ...], tuple[AllocationPlan, ...]]:
+    flavors: dict[str, tuple[list[int], list[tuple[int, int]]]] = {}
+    others: list[AllocationPlan] = []
+    for item in allocations:
+        if item.device_class not in ACCELERATORS:
+            others.append(item)
+            continue
+        whole, parts = flavors.setdefault(item.flavor, ([], []))
+        if item.quantity == WHOLE_DEVICE:
+            whole.append(item.device_id or 0)
+        else:
+            parts.append((item.device_id or 0, item.quantity))
+    made = [(name, tuple(sorted(whole)), tuple(parts)) for name, (whole, parts) in flavors.items()]
+    return tuple(made), tuple(others)
+
+
 @dataclass(frozen=True, slots=True)
-class MemberPlan:
+class MemberPlan(_Pieces):
     """Where one member goes."""
 
     role: str

@@ -119,6 +119,7 @@ class Board:
         self.usable = frozenset(usable)
         self.touched: list[int] = []  # nodes, in the order in which something on them changed
         self.looks = 0
+        self.changes = 0  # allocations that were given or taken
         self._states: dict[int, NodeState] = {}
         self._rooms: dict[str, Room] = {}  # copies of the nodes' own, which follow when they are asked for
         self._followed: dict[str, int] = {}  # how much of what was touched each of them has taken in
@@ -202,31 +203,63 @@ class Board:
         if allocation.device_id in view.unavailable:
             return
         self.touched.append(node_id)
-        flavor = allocation.flavor
+        self.changes += 1
         if allocation.device_class in ACCELERATORS:
-            devices = state.devices.get(flavor)
-            if devices is None:
-                devices = state.devices[flavor] = Devices(
-                    [], memories=view.memories, partitions=view.partitions
-                )
-            before = devices.remaining(allocation.device_id or 0)
-            after = before + sign * allocation.quantity
-            devices.change(allocation.device_id or 0, sign * allocation.quantity)
+            devices = self._devices(state, allocation.flavor)
+            more = devices.change(allocation.device_id or 0, sign * allocation.quantity)
+            self._gained(view, allocation.flavor, more)
         else:
-            space = state.find(allocation)
-            if space is None:
-                return
+            self._change_space(state, allocation, sign)
+
+    def _devices(self, state: NodeState, flavor: str) -> Devices:
+        devices = state.devices.get(flavor)
+        if devices is None:
+            view = state.view
+            devices = Devices([], memories=view.memories, partitions=view.partitions)
+            state.devices[flavor] = devices
+        return devices
+
+    def _change_space(self, state: NodeState, allocation: AllocationPlan, sign: int) -> None:
+        space = state.find(allocation)
+        if space is not None:
             before = space.free
             after = space.free = before + sign * allocation.quantity
-        more = (after if after > 0 else 0) - (before if before > 0 else 0)
+            more = (after if after > 0 else 0) - (before if before > 0 else 0)
+            self._gained(state.view, allocation.flavor, more)
+
+    def _gained(self, view: NodeView, flavor: str, more: int) -> None:
         if more and view.schedulable and flavor in self.nodes.frame.orders:
             self._free[flavor] = self._free.get(flavor, 0) + more
 
     def change_members(self, members: Iterable[MemberPlan], sign: int) -> None:
         """Gives back or takes all allocations of an attempt."""
         for member in members:
+            self._change_member(member, sign)
+
+    def _change_member(self, member: MemberPlan, sign: int) -> None:
+        """As `change` of each allocation: what is on one node is looked up once."""
+        node_id = member.node_id
+        state = self._states.get(node_id)
+        if state is None:
+            if node_id not in self.nodes:
+                return
+            state = self.state(node_id)
+        if state.view.unavailable:
             for allocation in member.allocations:
-                self.change(member.node_id, allocation, sign)
+                self.change(node_id, allocation, sign)
+            return
+        accelerators, others = member.pieces
+        for flavor, whole, parts in accelerators:
+            devices = self._devices(state, flavor)
+            more = devices.change_whole(whole, sign) if whole else 0
+            for device, quantity in parts:
+                more += devices.change(device, sign * quantity)
+            self._gained(state.view, flavor, more)
+        for allocation in others:
+            self._change_space(state, allocation, sign)
+        if member.allocations:
+            self.touched.append(node_id)
+            self.changes += len(member.allocations)
 
     def take_if_free(self, members: Iterable[MemberPlan]) -> bool:
         """Takes exactly the planned places if all of them are free as they stand, or changes nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -49,18 +49,35 @@ class Devices:
             return WHOLE_DEVICE
         return self.part.get(device, 0)
 
-    def change(self, device: int, delta: int) -> None:
-        """Gives (or with a negative delta takes) a quantity of one device."""
-        before = self.remaining(device)
+    def change_whole(self, devices: tuple[int, ...], sign: int) -> int:
+        """Gives (or with sign −1 takes) devices entirely, by id; by how much more can be taken afterwards."""
+        if not self.part:
+            if sign > 0 and not self.whole:
+                self.whole = [*devices]
+                return len(devices) * WHOLE_DEVICE
+            if sign < 0 and len(self.whole) == len(devices) and (*self.whole,) == devices:
+                self.whole = []
+                return -len(devices) * WHOLE_DEVICE
+        return sum([self.change(device, sign * WHOLE_DEVICE) for device in devices])
+
+    def change(self, device: int, delta: int) -> int:
+        """Gives (or with a negative delta takes) a quantity of one device; by how much more can be taken
+        of it afterwards."""
+        whole = self.whole
+        index = bisect_left(whole, device)
+        if index < len(whole) and whole[index] == device:
+            before = WHOLE_DEVICE
+            if not delta:
+                return 0
+            del whole[index]
+        else:
+            before = self.part.pop(device, 0) if self.part else 0
         after = before + delta
-        if before == WHOLE_DEVICE and after != WHOLE_DEVICE:
-            del self.whole[bisect_left(self.whole, device)]
-        elif before != 0:
-            self.part.pop(device, None)
         if after == WHOLE_DEVICE:
-            insort(self.whole, device)
-        elif after != 0:
+            whole.insert(index, device)
+        elif after:
             self.part[device] = after
+        return (after if after > 0 else 0) - (before if before > 0 else 0)
 
     def pick(
         self, amount: int, wanted: int | None = None, memory: int = 0

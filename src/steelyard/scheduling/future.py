@@ -27,7 +27,7 @@ class Future:
         self.ledger = ledger.beside()
         self.placer = placer.beside(self.board, self.ledger)
         self.timeline = timeline
-        self._passed = 0
+        self._passed = self._charged = 0  # how many have given back their places, and what they are charged
         for reservation in made:
             self.ledger.add(reservation.charges)
 
@@ -59,7 +59,7 @@ class Future:
 
     def usage_at(self, step: int) -> Mapping[str, Usage]:
         """What will be used after a step, with all that is planned and has not ended by then."""
-        self._to(self.timeline.counts[step])
+        self._charge_until(self.timeline.counts[step])
         return self.ledger.worlds[-1]
 
     def took(self, members: Sequence[MemberPlan], charges: Iterable[Charge], at: int | None) -> None:
@@ -69,23 +69,37 @@ class Future:
         if at is not None and at < self._passed:
             self._passed += 1
             self.board.change_members(members, 1)
+        if at is not None and at < self._charged:
+            self._charged += 1
             self.ledger.add(charges, -1)
 
     def _attempt(self, plan: ShapePlan, step: int) -> Plan | None:
-        self._to(self.timeline.counts[step])
+        """What the limits say first: places are given back only where they let it start."""
+        count = self.timeline.counts[step]
+        self._charge_until(count)
+        if not self.placer.may_fit(plan):
+            return None
+        self._place_until(count)
         found = self.placer.place(plan, fresh=True)
         if found is not None:
             self.board.change_members(found.members, 1)
         return found
 
-    def _to(self, count: int) -> None:
+    def _place_until(self, count: int) -> None:
         before, self._passed = self._passed, count
         sign = 1 if count > before else -1
-        moved = self.timeline.releases[min(before, count) : max(before, count)]
-        plain: list[tuple[Charge, ...]] = []
-        for release in moved:
+        for release in self.timeline.releases[min(before, count) : max(before, count)]:
             self.board.change_members(release.members, sign)
-            if release.attempt_id in self.ledger.ending or release.attempt_id in self.ledger.rest:
+
+    def _charge_until(self, count: int) -> None:
+        before, self._charged = self._charged, count
+        if before == count:
+            return
+        sign = 1 if count > before else -1
+        ending, rest = self.ledger.ending, self.ledger.rest
+        plain: list[tuple[Charge, ...]] = []
+        for release in self.timeline.releases[min(before, count) : max(before, count)]:
+            if release.attempt_id in ending or release.attempt_id in rest:
                 self._end(release, sign)
             else:
                 plain.append(release.charges)

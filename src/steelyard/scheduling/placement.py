@@ -212,6 +212,14 @@ class Placer:
         choice = None if self.choice is None else self.choice.beside(board)
         return type(self)(board, ledger, self.policy, choice)
 
+    def may_fit(self, plan: ShapePlan) -> bool:
+        """A cheap necessary test: whether the limits let an attempt start, wherever it goes."""
+        self.cut_short = False
+        if not plan.roles or not self.ledger.fits(plan.class_asks):
+            return False
+        lead = plan.lead
+        return any(self.flavor_fits(plan, {name: lead.count * lead.need.amount}) for name in lead.flavors)
+
     def place(self, plan: ShapePlan, fresh: bool = False, avoid: Collection[int] = ()) -> Plan | None:
         """Takes places for one attempt, or changes nothing. With `avoid`, on none of these nodes."""
         self.cut_short = False
