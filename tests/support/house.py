@@ -167,13 +167,14 @@ class House:
         apply(self.store, ADMIN, [parse_document(doc) for doc in yaml.safe_load_all(documents)])
 
     def submit(self, name: str, *, namespace: str = "detect-dev", **spec: Any) -> str:
-        """Submit a one-role workload; its id. `requests`, `expect`, `count` go to the role."""
+        """Submit a one-role workload; its id. `requests`, `expect`, `count`, `min` go to the role."""
         role = {
             "name": "main",
             "command": ["train"],
             "count": spec.pop("count", 1),
             "requests": spec.pop("requests", {"cpu": "1", "memory": "1Gi", "gpu": 1}),
             "expect": spec.pop("expect", {"run": "1s"}),
+            **({"min": spec.pop("min")} if "min" in spec else {}),
         }
         document = {
             "kind": "Workload",

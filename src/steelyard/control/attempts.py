@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from steelyard.engines.port import AttemptStart, DeviceBinding, MemberStart
 from steelyard.model.ids import render
@@ -16,16 +18,47 @@ from steelyard.store.statements import Row
 ARRAY_INDEX = "STEELYARD_ARRAY_INDEX"
 #: The variable in which a member of an elastic role finds how many of it were started together.
 MEMBERS = "STEELYARD_MEMBERS"
+#: The variable that is the same in all members of an attempt of which some could leave it.
+GANG = "STEELYARD_GANG"
+
+
+def attempt_starts(
+    state: LiveState,
+    install_id: str,
+    attempt: LiveAttempt,
+    cluster: str,
+    resumable: Mapping[tuple[str, int], int],
+) -> Iterator[AttemptStart]:
+    """What is to be started of an attempt on one cluster: its members together, and those that are apart each
+    by itself. `resumable`: by role and index, the like members of the attempt before that were apart."""
+    whole = attempt_start(state, install_id, attempt, cluster)
+    if not attempt.apart:
+        yield whole
+        return
+    if core := _among(whole, attempt.part_of(attempt.attempt_id)):
+        yield replace(whole, members=core)
+    for member in attempt.staying:
+        if member.apart and member.cluster == cluster:
+            before = resumable.get((member.role, member.index))
+            resume = whole.resume_from if before is None else render("attempt", before)
+            own = _among(whole, [member])
+            yield replace(whole, attempt_id=member.part_id, members=own, resume_from=resume)
+
+
+def _among(whole: AttemptStart, members: list[LiveMember]) -> tuple[MemberStart, ...]:
+    wanted = {member.text_id for member in members}
+    return tuple(member for member in whole.members if member.member_id in wanted)
 
 
 def attempt_start(state: LiveState, install_id: str, attempt: LiveAttempt, cluster: str) -> AttemptStart:
-    """The members of an attempt that run on one cluster."""
+    """All members of an attempt that are to run on one cluster."""
     roles = {role.name: role for role in attempt.spec.roles}
-    own = Counter(member.role for member in attempt.members)
+    own = Counter(member.role for member in attempt.staying)
+    gang = render("attempt", attempt.attempt_id) if attempt.apart else None
     index = attempt.group_index if attempt.spec.array is not None else None
     members = tuple(
-        _member(state, roles[member.role], member, _env(roles[member.role], own[member.role], index))
-        for member in attempt.members
+        _member(state, roles[member.role], member, _env(roles[member.role], own[member.role], index, gang))
+        for member in attempt.staying
         if member.cluster == cluster
     )
     probe = next((role.probe.path for role in attempt.spec.roles if role.probe is not None), None)
@@ -48,10 +81,11 @@ def attempt_start(state: LiveState, install_id: str, attempt: LiveAttempt, clust
     )
 
 
-def _env(role: Role, members: int, index: int | None) -> tuple[tuple[str, str], ...]:
+def _env(role: Role, members: int, index: int | None, gang: str | None) -> tuple[tuple[str, str], ...]:
     """The role's own variables, and those that only the attempt can tell."""
     told = () if role.least is None else ((MEMBERS, str(members)),)
-    return (*role.env, *told) if index is None else (*role.env, *told, (ARRAY_INDEX, str(index)))
+    same = () if gang is None else ((GANG, gang),)
+    return (*role.env, *told, *same, *(() if index is None else ((ARRAY_INDEX, str(index)),)))
 
 
 def isolation_of(attempt: LiveAttempt) -> Row:

@@ -8,13 +8,16 @@ the signal, or a program that does not know it, only goes on until TERM.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from steelyard.control.agents import Checkpoint, Start, Stop
-from steelyard.control.attempts import attempt_start
+from steelyard.control.attempts import attempt_starts
 from steelyard.control.context import Context, step
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
 from steelyard.services.departures import DRAINED
 from steelyard.services.live_records import LiveAttempt
+from steelyard.store.live import resumable_parts
 from steelyard.store.statements import Row
 from steelyard.store.unit import Unit
 
@@ -26,11 +29,25 @@ def start_attempt(context: Context, attempt: LiveAttempt) -> None:
     """Hand the start to each cluster's agent; it is idempotent by attempt id."""
     attempt.started_once = True
     attempt.command_at = context.store.now()
+    resumable = _resumable(context, attempt)
     for cluster in sorted(attempt.clusters):
         agent = context.agents.get(cluster)
         if agent is not None:
-            wanted = attempt_start(context.state, context.store.install_id, attempt, cluster)
-            agent.send(Start((wanted,)))
+            install = context.store.install_id
+            agent.send(Start(tuple(attempt_starts(context.state, install, attempt, cluster, resumable))))
+
+
+def _resumable(context: Context, attempt: LiveAttempt) -> Mapping[tuple[str, int], int]:
+    """The members of the attempt before that were apart: their work folders are their own."""
+    if not attempt.apart or attempt.previous_id is None:
+        return {}
+    with context.store.read() as view:
+        return resumable_parts(view, attempt.previous_id)
+
+
+def part_names(attempt: LiveAttempt, cluster: str) -> tuple[str, ...]:
+    """What the engine of a cluster knows of an attempt."""
+    return tuple(render("attempt", part) for part, on in attempt.parts().items() if cluster in on)
 
 
 def stop_attempt(
@@ -69,9 +86,9 @@ def is_term_owed(attempt: LiveAttempt, now: int) -> bool:
 def send_stop(context: Context, attempt: LiveAttempt) -> None:
     """(Again) tell the engines to end an attempt, or that it should save its work first."""
     attempt.command_at = context.store.now()
-    attempt_id = render("attempt", attempt.attempt_id)
     saves = attempt.command_at < term_due(attempt)
     for cluster in sorted(attempt.clusters):
         agent = context.agents.get(cluster)
         if agent is not None:
-            agent.send(Checkpoint((attempt_id,)) if saves else Stop((attempt_id,), attempt.spec.grace))
+            names = part_names(attempt, cluster)
+            agent.send(Checkpoint(names) if saves else Stop(names, attempt.spec.grace))

@@ -39,9 +39,9 @@ class Ended:
 
 def outcome_of(attempt: LiveAttempt) -> Outcome:
     """How an attempt ended, from what its members left and why it was stopped."""
-    seen = [m.seen for m in attempt.members if m.seen is not None]
+    seen = [m.seen for m in attempt.staying if m.seen is not None]
     clean = all(s.failure is None and s.exit_code == 0 and s.exit_signal is None for s in seen)
-    if clean and len(seen) == len(attempt.members) and not any(s.stop_requested for s in seen):
+    if clean and len(seen) == len(attempt.staying) and not any(s.stop_requested for s in seen):
         return Outcome.SUCCEEDED
     if any(s.timed_out for s in seen):
         return Outcome.TIMED_OUT
@@ -70,7 +70,7 @@ def note_end(unit: Unit, attempt: LiveAttempt, now: int, started: int | None) ->
     ended = min(max(max(ends, default=now), floor), now)
     attempt.times["ended"] = ended
     for member in attempt.members:
-        _member_ended(unit, member)
+        member_ended(unit, member)
     attempt.outcome = outcome_of(attempt)
     transitions.append(step(before, "releasing", ended))
     values = {"started": attempt.times.get("started"), "ended": ended, "outcome": attempt.outcome.value}
@@ -78,7 +78,8 @@ def note_end(unit: Unit, attempt: LiveAttempt, now: int, started: int | None) ->
     return Ended(tuple(transitions), values, {"members": _ends(attempt), **started_now})
 
 
-def _member_ended(unit: Unit, member: LiveMember) -> None:
+def member_ended(unit: Unit, member: LiveMember) -> None:
+    """How a member ended, into its row."""
     seen = member.seen
     if seen is None:
         return

@@ -13,10 +13,11 @@ import msgspec
 
 from steelyard.control.commands import stop_attempt
 from steelyard.control.context import Context
+from steelyard.control.leaving import ask_to_leave
 from steelyard.model.ids import render
 from steelyard.model.units import HOUR
 from steelyard.scheduling import Eviction
-from steelyard.services.live_records import LiveAttempt
+from steelyard.services.live_records import LiveAttempt, LiveMember
 from steelyard.store import tables as t
 from steelyard.store.statements import Row
 from steelyard.store.unit import Unit
@@ -30,8 +31,10 @@ def book_evictions(
     """All evictions of a cycle. What a preemptor asks for is noted with the first that is made for it."""
     counted: set[int] = set()
     for eviction in evictions:
-        is_first = eviction.preemptor_attempt_id not in counted
-        counted.add(eviction.preemptor_attempt_id)
+        number = eviction.preemptor_attempt_id
+        is_first = number is not None and number not in counted
+        if number is not None:
+            counted.add(number)
         _book(context, unit, cycle_id, eviction, is_first, now)
     _remember(context, evictions, now)
 
@@ -48,14 +51,17 @@ def _book(
     context: Context, unit: Unit, cycle_id: int, eviction: Eviction, is_first: bool, now: int
 ) -> None:
     victim = context.state.attempts[eviction.attempt_id]
-    preemptor = context.state.attempts.get(eviction.preemptor_attempt_id)
-    quantities, saved = held_by(victim), saved_at(victim)
+    number = eviction.preemptor_attempt_id
+    preemptor = None if number is None else context.state.attempts.get(number)
+    leaving = _leaving(victim, eviction)
+    quantities, saved = held_by(leaving or victim.members), saved_at(leaving or victim.members)
     requested = _requested(preemptor) if is_first and preemptor is not None else None
     lost = lost_since(victim, saved, now)
     shares = None if eviction.shares is None else msgspec.to_builtins(eviction.shares)
+    limit = None if eviction.limit is None else msgspec.to_builtins(eviction.limit)
     unit.insert(
         t.eviction,
-        attempt_id=victim.attempt_id,
+        attempt_id=leaving[0].id if leaving else victim.attempt_id,
         workload_id=victim.workload_id,
         preemptor_id=eviction.preemptor_workload_id,
         rule=eviction.rule,
@@ -71,12 +77,16 @@ def _book(
         preemptor_priority=eviction.preemptor_priority,
         requested_json=None if requested is None else _encode(requested).decode(),
         shares_json=None if shares is None else _encode(shares).decode(),
+        limit_json=None if limit is None else _encode(limit).decode(),
         saved_at=saved,
+        shrunk_id=victim.attempt_id if leaving else None,
+        members_json=_encode([_name(member) for member in leaving]).decode() if leaving else None,
+        stay=len(victim.staying) - len(leaving) if leaving else None,
     )
     detail: dict[str, object] = {
         "cycle": render("cycle", cycle_id),
-        "preemptor": render("workload", eviction.preemptor_workload_id),
-        "preemptor_attempt": render("attempt", eviction.preemptor_attempt_id),
+        "preemptor": _shown("workload", eviction.preemptor_workload_id),
+        "preemptor_attempt": _shown("attempt", eviction.preemptor_attempt_id),
         "preemptor_queue": eviction.preemptor_queue,
         "preemptor_priority": eviction.preemptor_priority,
         "rule": eviction.rule,
@@ -92,13 +102,33 @@ def _book(
     }
     if shares is not None:
         detail["shares"] = shares
-    stop_attempt(context, unit, victim, now, "preempted", "workload.evict", detail)
+    if limit is not None:
+        detail["limit"] = limit
+    if not leaving:
+        stop_attempt(context, unit, victim, now, "preempted", "workload.evict", detail)
+        return
+    detail["members"] = [_name(member) for member in leaving]
+    detail["goes_on_with"] = len(victim.staying) - len(leaving)
+    ask_to_leave(context, unit, victim, leaving, now, detail)
 
 
-def held_by(attempt: LiveAttempt) -> dict[str, int]:
-    """Quantity by class that an attempt has."""
+def _leaving(victim: LiveAttempt, eviction: Eviction) -> list[LiveMember]:
+    by_id = {member.id: member for member in victim.members}
+    return [by_id[gone.member_id] for gone in eviction.members]
+
+
+def _name(member: LiveMember) -> Row:
+    return {"id": member.text_id, "role": member.role, "index": member.index}
+
+
+def _shown(kind: str, number: int | None) -> str | None:
+    return None if number is None else render(kind, number)
+
+
+def held_by(members: list[LiveMember]) -> dict[str, int]:
+    """Quantity by class that members have."""
     found: dict[str, int] = {}
-    for member in attempt.members:
+    for member in members:
         for a in member.allocations:
             found[a.device_class.value] = found.get(a.device_class.value, 0) + a.quantity
     return found
@@ -108,9 +138,9 @@ def _requested(attempt: LiveAttempt) -> Mapping[str, int]:
     return {device_class.value: amount for device_class, amount in attempt.shape.totals().items() if amount}
 
 
-def saved_at(attempt: LiveAttempt) -> int | None:
+def saved_at(members: list[LiveMember]) -> int | None:
     """Up to when the work of every member is saved; None where that is not known of one of them."""
-    seen = [None if member.seen is None else member.seen.saved_at for member in attempt.members]
+    seen = [None if member.seen is None else member.seen.saved_at for member in members]
     known = [at for at in seen if at is not None]
     return min(known) if known and len(known) == len(seen) else None
 
@@ -125,7 +155,7 @@ def lost_since(attempt: LiveAttempt, saved: int | None, now: int) -> int:
 
 def settle_eviction(unit: Unit, attempt: LiveAttempt, detail: Row) -> None:
     """What an evicted attempt had saved by its end, into its row and its leaf."""
-    saved, ended = saved_at(attempt), attempt.times.get("ended")
+    saved, ended = saved_at(attempt.staying), attempt.times.get("ended")
     if attempt.stop_reason != "preempted" or saved is None or ended is None:
         return
     lost = lost_since(attempt, saved, ended)

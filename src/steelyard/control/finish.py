@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -22,7 +22,7 @@ from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.resources import ShareKind
 from steelyard.model.units import SECOND
 from steelyard.services.evaluations import record_evaluation
-from steelyard.services.live_records import LiveAllocation, LiveAttempt
+from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveMember
 from steelyard.services.verdicts import failure_columns, leaf_view
 from steelyard.store import tables as t
 from steelyard.store.statements import Row
@@ -57,12 +57,17 @@ def finish(
         cancelled=attempt.cancel_requested_at is not None,
     )  # fmt: skip
     reasons = reasons_of(attempt, probes, ledger) if release == "quarantined" else []
-    receipt = _receipt(unit, attempt, now, release, probes, reasons)
-    allocations = [a for member in attempt.members for a in member.allocations]
-    _close(context, unit, attempt, allocations, now, release)
-    if reasons:
-        open_release(context, unit, attempt, now, reasons, seen_of(probes.values()))
-    for row in _segments(context, attempt, allocations, now, outcome, verdict, release):
+    receipt = receipt_of(unit, attempt, now, release, probes, reasons)
+    parts = attempt.parts()
+    _give_back(context, unit, attempt, now, release, reasons, probes)
+    failure = verdict if verdict is not None and verdict.is_failure else None
+    end = EndFacts(
+        outcome.value,
+        None if failure is None else failure.stage,
+        None if failure is None else failure.code,
+        release,
+    )
+    for row in segments(context, attempt, attempt.allocations(), now, end):
         unit.insert(t.holding_segment, **row)
     context.charge(attempt.charges, -1)
     values = {**ended.values, "release_confirmed": now, "outcome": outcome.value, **_judged(verdict)}
@@ -76,11 +81,20 @@ def finish(
     else:
         avoid = avoided(attempt.avoid, verdict, speaker(attempt))
         _requeue(context, unit, attempt, now, follows, values, detail, moved, avoid)
-    ended_id = str(receipt["attempt"])
-    clusters = sorted(attempt.clusters)
     if not reasons:  # what is in quarantine is still to be looked at
-        context.after_commit.append(lambda: _forget(context, clusters, ended_id))
+        context.after_commit.append(lambda: forget(context, parts))
     context.changed = True
+
+
+def _give_back(
+    context: Context, unit: Unit, attempt: LiveAttempt, now: int, release: str, reasons: list[Row],
+    probes: Mapping[str, ReleaseProbe],
+) -> None:  # fmt: skip
+    for part in attempt.parts():
+        members = attempt.part_of(part)
+        close(context, unit, part, members, now, release)
+        if reasons:
+            open_release(context, unit, attempt, part, members, now, reasons, seen_of(probes.values()))
 
 
 def _judged(verdict: Verdict | None) -> Row:
@@ -112,14 +126,11 @@ def _leave(
     context.state.remove(attempt.workload_id)
 
 
-def _close(
-    context: Context,
-    unit: Unit,
-    attempt: LiveAttempt,
-    allocations: list[LiveAllocation],
-    now: int,
-    release: str,
+def close(
+    context: Context, unit: Unit, part: int, members: list[LiveMember], now: int, release: str
 ) -> None:
+    """Give back what the members of a part hold; what was not proven free goes into quarantine."""
+    allocations = [a for member in members for a in member.allocations]
     for a in allocations:
         unit.update(t.allocation, {"id": a.id}, null=("t1",), t1=now)
         device = context.state.touch(a.device_id)
@@ -128,11 +139,11 @@ def _close(
             device.share_kind = ShareKind.EXCLUSIVE
         context.meter.release(a.device_id, a.quantity, now)
     if release == "quarantined":
-        _keep_back(context, unit, attempt, allocations, now)
+        _keep_back(context, unit, part, allocations, now)
 
 
 def _keep_back(
-    context: Context, unit: Unit, attempt: LiveAttempt, allocations: list[LiveAllocation], now: int
+    context: Context, unit: Unit, part: int, allocations: list[LiveAllocation], now: int
 ) -> None:
     """Into quarantine, once a device: members of a gang may share one."""
     quantities: dict[int, int] = {}
@@ -140,11 +151,11 @@ def _keep_back(
         quantities[a.device_id] = quantities.get(a.device_id, 0) + a.quantity
     for device_id, quantity in quantities.items():
         context.state.touch(device_id).quarantined += quantity
-        context.meter.quarantine(device_id, quantity, render("attempt", attempt.attempt_id), now)
+        context.meter.quarantine(device_id, quantity, render("attempt", part), now)
         unit.insert(
             t.quarantine,
             device_id=device_id,
-            attempt_id=attempt.attempt_id,
+            attempt_id=part,
             quantity=quantity,
             reason="release-unconfirmed",
             t0=now,
@@ -152,15 +163,10 @@ def _keep_back(
         )
 
 
-def _segments(
-    context: Context,
-    attempt: LiveAttempt,
-    allocations: list[LiveAllocation],
-    now: int,
-    outcome: Outcome,
-    verdict: Verdict | None,
-    release: str,
+def segments(
+    context: Context, attempt: LiveAttempt, allocations: list[LiveAllocation], now: int, end: EndFacts
 ) -> list[Row]:
+    """Usage of what an attempt held until now."""
     facts = AttemptFacts(
         attempt.workload_id,
         attempt.attempt_id,
@@ -172,24 +178,20 @@ def _segments(
         attempt.project,
         attempt.simulated,
     )
-    failure = verdict if verdict is not None and verdict.is_failure else None
-    ended = EndFacts(
-        outcome.value,
-        None if failure is None else failure.stage,
-        None if failure is None else failure.code,
-        release,
-    )
-    return holding_rows(facts, allocations, attempt.times, now, context.org, ended)
+    return holding_rows(facts, allocations, attempt.times, now, context.org, end)
 
 
-def _receipt(
+def receipt_of(
     unit: Unit,
     attempt: LiveAttempt,
     now: int,
     release: str,
     probes: Mapping[str, ReleaseProbe],
     reasons: list[Row],
+    member: LiveMember | None = None,
 ) -> Row:
+    """The receipt of an attempt, or of a member that leaves it, into its row; what a leaf says of it."""
+    part = attempt.attempt_id if member is None else member.id
     seen = seen_of(probes.values())
     counts = _counts(probes)
     ledger = "differs" if any(reason["code"] == "release.ledger-differs" for reason in reasons) else "closed"
@@ -197,7 +199,7 @@ def _receipt(
     unit.upsert(
         t.receipt,
         ("attempt_id",),
-        attempt_id=attempt.attempt_id,
+        attempt_id=part,
         state=release,
         confirmed_at=now,
         control="ended",
@@ -215,8 +217,8 @@ def _receipt(
         "control": "ended",
         "ledger": ledger,
         "probe": found,
-        "requested": attempt.times.get("stopping"),
-        "ended": attempt.times.get("ended"),
+        "requested": attempt.times.get("stopping") if member is None else member.leaving_at,
+        "ended": attempt.times.get("ended") if member is None else member.ended_at,
         "probed": seen["at"],
         "confirmed": now,
         "counts": counts,
@@ -288,8 +290,10 @@ def _requeue(
     context.state.add(fresh)
 
 
-def _forget(context: Context, clusters: list[str], attempt_id: str) -> None:
-    for cluster in clusters:
-        agent = context.agents.get(cluster)
-        if agent is not None:
-            agent.send(Forget((attempt_id,)))
+def forget(context: Context, parts: Mapping[int, Iterable[str]]) -> None:
+    """Engines may drop their notes of these, by the clusters where they were."""
+    for part, clusters in parts.items():
+        for cluster in sorted(clusters):
+            agent = context.agents.get(cluster)
+            if agent is not None:
+                agent.send(Forget((render("attempt", part),)))

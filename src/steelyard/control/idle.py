@@ -71,7 +71,7 @@ class Idleness:
         """Take in what an engine measured."""
         by_member = {sample.member_id: sample for sample in samples}
         for attempt, limit in self.limited():
-            own = [by_member.get(member.text_id) for member in attempt.members]
+            own = [by_member.get(member.text_id) for member in attempt.staying]
             if any(sample is not None for sample in own):
                 self._measure(attempt, limit, [sample for sample in own if sample is not None])
 
@@ -81,7 +81,7 @@ class Idleness:
         use.sampled_at = max(sample.at for sample in samples)
         found = [_step(before.get(sample.member_id), sample) for sample in samples]
         steps = [step for step in found if step is not None]
-        if len(steps) < len(attempt.members):
+        if len(steps) < len(attempt.staying):
             use.cpu = use.device = None
             return
         use.cpu = max(cpu for _, cpu in steps)

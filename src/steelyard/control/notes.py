@@ -27,7 +27,7 @@ def forget_booked(context: Context, observation: Observation) -> None:
             ended.add(parse("attempt", name))
         except InvalidError:
             continue
-    ended -= context.state.attempts.keys() | context.state.releases.keys()
+    ended -= context.state.attempts.keys() | context.state.parts.keys() | context.state.releases.keys()
     if not ended:
         return
     with context.store.read() as view:

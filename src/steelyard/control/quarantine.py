@@ -16,12 +16,13 @@ import msgspec
 from steelyard.control.agents import Fence, Forget, Probe
 from steelyard.control.context import Context
 from steelyard.control.flags import Flags
+from steelyard.control.parts import places
 from steelyard.engines.port import Fenced, ReleaseProbe
 from steelyard.evidence.leaf import Head, LeafDraft
 from steelyard.model.ids import render
 from steelyard.model.resources import ACCELERATORS
 from steelyard.model.units import MINUTE, SECOND
-from steelyard.services.live_records import LiveAttempt, LiveRelease
+from steelyard.services.live_records import LiveAttempt, LiveMember, LiveRelease
 from steelyard.store import releases as repository
 from steelyard.store import tables as t
 from steelyard.store.statements import Row
@@ -56,37 +57,58 @@ def seen_of(probes: Iterable[ReleaseProbe]) -> Row:
 def reasons_of(attempt: LiveAttempt, probes: Mapping[str, ReleaseProbe], ledger: list[Row]) -> list[Row]:
     """Every reason for which a release is not proven: by the live probe, the ledger, the control plane."""
     reasons: list[Row] = []
-    for cluster in sorted(attempt.clusters):
-        probe = probes.get(cluster)
-        if probe is None:
-            reasons.append({"code": "release.probe-missing", "signal": "probe", "cluster": cluster})
-            continue
-        numbers = dict(probe.numbers)
-        for what, seen in probe.checks:
-            if seen in ("remains", "held", "alive"):
-                number = numbers.get(what)
-                found = {"check": what, "seen": seen, "number": number, "cluster": cluster}
-                reasons.append({"code": "release.probe-occupied", "signal": "probe", **found})
+    for place, (_, cluster) in places(attempt).items():
+        reasons += _by_probe(cluster, probes.get(place))
     reasons += ledger
-    for member in attempt.members:
-        if member.exit_code is None and member.exit_signal is None:
-            reasons.append(
-                {"code": "release.end-not-seen", "signal": "control", "member": member.text_id,
-                 "failure": member.failure}
-            )  # fmt: skip
+    reasons += [
+        _not_seen(member)
+        for member in attempt.members
+        if member.exit_code is None and member.exit_signal is None
+    ]
     return reasons[:MAX_SHOWN]
 
 
+def _by_probe(cluster: str, probe: ReleaseProbe | None) -> list[Row]:
+    if probe is None:
+        return [{"code": "release.probe-missing", "signal": "probe", "cluster": cluster}]
+    numbers = dict(probe.numbers)
+    return [
+        {"code": "release.probe-occupied", "signal": "probe", "check": what, "seen": seen,
+         "number": numbers.get(what), "cluster": cluster}
+        for what, seen in probe.checks
+        if seen in ("remains", "held", "alive")
+    ]  # fmt: skip
+
+
+def _not_seen(member: LiveMember) -> Row:
+    return {"code": "release.end-not-seen", "signal": "control", "member": member.text_id,
+            "failure": member.failure}  # fmt: skip
+
+
+def member_reasons(
+    member: LiveMember, probes: Mapping[str, ReleaseProbe], ledger: list[Row], release: str
+) -> list[Row]:
+    """The same of a member that left; none where its release is not to be quarantined."""
+    if release != "quarantined":
+        return []
+    found = _by_probe(member.cluster, probes.get(member.cluster))
+    if member.exit_code is None and member.exit_signal is None:
+        found.append(_not_seen(member))
+    return [*found, *ledger][:MAX_SHOWN]
+
+
 def open_release(
-    context: Context, unit: Unit, attempt: LiveAttempt, now: int, reasons: list[Row], seen: Row
-) -> None:
-    """What an attempt held is in quarantine from `now` on."""
+    context: Context, unit: Unit, attempt: LiveAttempt, part: int, members: Iterable[LiveMember], now: int,
+    reasons: list[Row], seen: Row,
+) -> None:  # fmt: skip
+    """What the members of a part of an attempt held is in quarantine from `now` on."""
     quantities: dict[int, int] = {}
-    for member in attempt.members:
+    clusters = set()
+    for member in members:
+        clusters.add(member.cluster)
         for a in member.allocations:
             quantities[a.device_id] = quantities.get(a.device_id, 0) + a.quantity
-    clusters = tuple(sorted(attempt.clusters))
-    _open(context, unit, attempt.attempt_id, attempt.workload_id, attempt.project, clusters,
+    _open(context, unit, part, attempt.workload_id, attempt.project, tuple(sorted(clusters)),
           list(quantities.items()), now, reasons, seen)  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from steelyard.control.commands import (
     term_due,
 )
 from steelyard.control.context import Context, step
+from steelyard.control.leaving import follow, tell_again
 from steelyard.control.release import begin_release
 from steelyard.control.waiting import Waiting
 from steelyard.engines.port import MemberObservation, MemberPhase, Observation, StartReply, StartState
@@ -61,7 +62,7 @@ class Reconciler:
             member = None if attempt is None else _member(attempt, seen.member_id)
             if attempt is None or member is None:
                 continue
-            known.add(attempt.attempt_id)
+            known.add(member.id if member.apart else attempt.attempt_id)
             if member.seen is None or member.seen.phase is not MemberPhase.ENDED:
                 member.seen = seen
             self._touched[attempt.attempt_id] = attempt
@@ -77,7 +78,7 @@ class Reconciler:
         attempt = self._attempt(reply.attempt_id)
         if attempt is None or reply.state is not StartState.REFUSED:
             return
-        for member in attempt.members:
+        for member in attempt.part_of(parse("attempt", reply.attempt_id)):
             member.seen = MemberObservation(
                 reply.attempt_id,
                 member.text_id,
@@ -90,31 +91,34 @@ class Reconciler:
         self._touched[attempt.attempt_id] = attempt
 
     def _attempt(self, text: str) -> LiveAttempt | None:
+        state = self._context.state
         try:
-            return self._context.state.attempts.get(parse("attempt", text))
+            number = parse("attempt", text)
         except InvalidError:
             return None
+        return state.attempts.get(number) or state.parts.get(number)
 
     def _note_absent(self, observation: Observation, known: set[int]) -> None:
         for attempt in self._context.state.in_phase(Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
             if attempt.phase is Phase.STARTING and not self._from_backup(attempt):
                 continue
-            if attempt.attempt_id in known or observation.cluster not in attempt.clusters:
-                self._absent.pop(attempt.attempt_id, None)
-            else:
-                since = self._absent.setdefault(attempt.attempt_id, observation.as_of)
-                if observation.as_of - since >= LOST_AFTER:
-                    self._lose(attempt, observation.as_of)
+            for part, clusters in attempt.parts().items():
+                if part in known or observation.cluster not in clusters:
+                    self._absent.pop(part, None)
+                else:
+                    since = self._absent.setdefault(part, observation.as_of)
+                    if observation.as_of - since >= LOST_AFTER:
+                        self._lose(attempt, part, observation.as_of)
 
     def _from_backup(self, attempt: LiveAttempt) -> bool:
         """Made before a backup that was restored meanwhile: it may have started, run and ended since. What
         the engine does not know of, or does not start anew, is lost, its end unknown."""
         return id_time(attempt.attempt_id) < self._context.restored_at
 
-    def _lose(self, attempt: LiveAttempt, at: int) -> None:
-        for member in attempt.members:
+    def _lose(self, attempt: LiveAttempt, part: int, at: int) -> None:
+        for member in attempt.part_of(part):
             if member.seen is None or member.seen.phase is not MemberPhase.ENDED:
-                text = render("attempt", attempt.attempt_id)
+                text = render("attempt", part)
                 member.seen = MemberObservation(
                     text,
                     member.text_id,
@@ -127,7 +131,8 @@ class Reconciler:
 
     # --- moving attempts ---------------------------------------------------------------------------
     def run(self, limit: int = 200) -> bool:
-        """Book what was seen, at most `limit` attempts a unit; True when more is waiting."""
+        """Book what was seen, at most `limit` attempts a unit, which is carried over; True when more is
+        waiting."""
         context, now = self._context, self._context.now()
         unit = context.unit()
         moved = 0
@@ -137,18 +142,23 @@ class Reconciler:
                 moved += 1
                 if moved >= limit:
                     break
-        context.commit(unit, now)
+        context.carry(unit)
         return bool(self._touched)
 
     def _move(self, unit: Unit, attempt: LiveAttempt, now: int) -> bool:
         if attempt.phase not in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
             return False
-        seen = [member.seen for member in attempt.members]
+        if attempt.leaves:
+            follow(self._context, unit, attempt)
+        staying = attempt.staying
+        seen = [member.seen for member in staying]
         ended = [s for s in seen if s is not None and s.phase is MemberPhase.ENDED]
         if any(s.failure in LOSSES for s in ended):
             for cluster in attempt.clusters & self._context.agents.keys():
                 self._context.agents[cluster].look_at_inventory()
-        if len(ended) == len(attempt.members):
+        if len(ended) == len(staying):
+            if any(member.leaving_at is not None and not _has_ended(member) for member in attempt.members):
+                return False  # it ends with whoever leaves it now
             begin_release(self._context, unit, attempt, now, self._started(attempt, now))
             return True
         bad = [s for s in ended if s.failure is not None or s.exit_code != 0 or s.exit_signal is not None]
@@ -157,26 +167,25 @@ class Reconciler:
             stop_attempt(self._context, unit, attempt, now, "member-failed", "workload.stop", detail)
             return True
         alive = sum(1 for s in seen if s is not None and s.phase in (MemberPhase.RUNNING, MemberPhase.ENDED))
-        if attempt.phase is Phase.STARTING and alive == len(attempt.members):
+        if attempt.phase is Phase.STARTING and alive == len(staying):
             self._run(unit, attempt, now)
             return True
         return self._note_ready(unit, attempt, now) or self._note_stage(unit, attempt, now)
 
     def _started(self, attempt: LiveAttempt, now: int) -> int | None:
         """When the last member started, on the engine's clock, within what the ledger allows."""
-        times = [
-            m.seen.started_at for m in attempt.members if m.seen is not None and m.seen.started_at is not None
-        ]
-        if len(times) < len(attempt.members):
+        staying = attempt.staying
+        times = [m.seen.started_at for m in staying if m.seen is not None and m.seen.started_at is not None]
+        if len(times) < len(staying):
             return None
         return min(max(max(times), attempt.times["placed"] or 0), now)
 
     def _run(self, unit: Unit, attempt: LiveAttempt, now: int) -> None:
         started = self._started(attempt, now) or now
-        ready = now if all(m.seen is not None and m.seen.ready for m in attempt.members) else None
+        ready = now if all(m.seen is not None and m.seen.ready for m in attempt.staying) else None
         attempt.times["started"] = started
         attempt.times["ready"] = ready
-        for member in attempt.members:
+        for member in attempt.staying:
             self._member_runs(unit, member)
         before, stage = attempt.phase, attempt.sub_stage
         values = {"started": started, "ready": ready, "sub_stage": None}
@@ -197,11 +206,11 @@ class Reconciler:
         )  # fmt: skip
 
     def _note_ready(self, unit: Unit, attempt: LiveAttempt, now: int) -> bool:
-        ready = all(m.seen is not None and m.seen.ready for m in attempt.members)
+        ready = all(m.seen is not None and m.seen.ready for m in attempt.staying)
         if attempt.phase is not Phase.RUNNING or not ready or attempt.times.get("ready") is not None:
             return False
         attempt.times["ready"] = now
-        for member in attempt.members:
+        for member in attempt.staying:
             self._member_runs(unit, member)
         carrier = self._context.move(unit, attempt, Phase.RUNNING, {"ready": now})
         self._context.leaf(unit, attempt, carrier, "workload.ready", ())
@@ -227,30 +236,20 @@ class Reconciler:
     def timers(self) -> None:
         """Cancels that were asked for, phases that lasted too long, commands that got lost."""
         context, now = self._context, self._context.now()
-        unit = context.unit()
         phases = (Phase.RESERVED, Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+        unit: Unit | None = None
         for attempt in context.state.in_phase(*phases):
-            if attempt.phase in (Phase.STARTING, Phase.RUNNING):
-                self._may_stop(unit, attempt, now)
-            elif attempt.phase is Phase.RESERVED and attempt.cancel_requested_at is not None:
-                self._leave(unit, attempt, now)
-            self._tell_again(attempt, now)
-        context.commit(unit, now)
-
-    def _may_stop(self, unit: Unit, attempt: LiveAttempt, now: int) -> None:
-        context = self._context
-        if attempt.cancel_requested_at is not None:
-            stop_attempt(context, unit, attempt, now, "cancelled", "workload.stop", {})
-            return
-        limit = RULES[Phase.STARTING].timer or 0
-        if attempt.phase is Phase.STARTING and now - (attempt.times["placed"] or now) > limit:
-            stages = [m.seen.sub_stage for m in attempt.members if m.seen is not None and m.seen.sub_stage]
-            attempt.sub_stage = stages[0] if stages else attempt.sub_stage  # where it hangs
-            stop_attempt(context, unit, attempt, now, "start-timeout", "workload.stop", {"after": limit})
-            return
-        started, most = attempt.times.get("started"), attempt.spec.time_limit
-        if started is not None and most is not None and now - started > most + SECOND:
-            stop_attempt(context, unit, attempt, now, "time-limit", "workload.stop", {"limit": most})
+            why = _why_stop(attempt, now)
+            if why is not None:
+                unit = unit or context.unit()
+                if attempt.phase is Phase.RESERVED:
+                    self._leave(unit, attempt, now)
+                else:
+                    stop_attempt(context, unit, attempt, now, why[0], "workload.stop", why[1])
+            if attempt.workload_id not in context.moved:  # what is not written yet nobody is told of
+                self._tell_again(attempt, now)
+        if unit is not None:
+            context.commit(unit, now)
 
     def _leave(self, unit: Unit, attempt: LiveAttempt, now: int) -> None:
         """Cancelled before it was placed: it leaves, and the next cycle drops its hold."""
@@ -273,6 +272,8 @@ class Reconciler:
     def _tell_again(self, attempt: LiveAttempt, now: int) -> None:
         if attempt.phase is Phase.STOPPING and is_term_owed(attempt, now):
             send_stop(self._context, attempt)
+        if attempt.leaves:
+            tell_again(self._context, attempt, now)
         if now - attempt.command_at < TELL_AGAIN:
             return
         unseen = any(member.seen is None for member in attempt.members)
@@ -286,7 +287,7 @@ class Reconciler:
                 send_stop(self._context, attempt)
             if unseen:
                 self._look_again(attempt, now)
-        elif attempt.attempt_id in self._absent:
+        elif self._absent and not self._absent.keys().isdisjoint(attempt.parts()):
             self._look_again(attempt, now)
 
     def _look_again(self, attempt: LiveAttempt, now: int) -> None:
@@ -296,6 +297,27 @@ class Reconciler:
             agent = self._context.agents.get(cluster)
             if agent is not None:
                 agent.look_again()
+
+
+def _why_stop(attempt: LiveAttempt, now: int) -> tuple[str, dict[str, object]] | None:
+    """Why an attempt is to be stopped now, with what its leaf says of it."""
+    if attempt.phase is Phase.STOPPING:
+        return None
+    if attempt.cancel_requested_at is not None:
+        return "cancelled", {}
+    limit = RULES[Phase.STARTING].timer or 0
+    if attempt.phase is Phase.STARTING and now - (attempt.times["placed"] or now) > limit:
+        stages = [m.seen.sub_stage for m in attempt.members if m.seen is not None and m.seen.sub_stage]
+        attempt.sub_stage = stages[0] if stages else attempt.sub_stage  # where it hangs
+        return "start-timeout", {"after": limit}
+    started, most = attempt.times.get("started"), attempt.spec.time_limit
+    if started is not None and most is not None and now - started > most + SECOND:
+        return "time-limit", {"limit": most}
+    return None
+
+
+def _has_ended(member: LiveMember) -> bool:
+    return member.phase == "ended" or (member.seen is not None and member.seen.phase is MemberPhase.ENDED)
 
 
 def _member(attempt: LiveAttempt, text: str) -> LiveMember | None:

@@ -7,25 +7,27 @@ Else, when the phase's timer is over, the quantity is quarantined with a reason 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 
 from steelyard.control.agents import Probe, ReadEnd, ReadResult
+from steelyard.control.commands import part_names
 from steelyard.control.context import Context
 from steelyard.control.ends import note_end
 from steelyard.control.finish import finish
 from steelyard.control.flags import Flags
+from steelyard.control.leaving import is_leaving
+from steelyard.control.parts import drop_probes, ledger_differs, probes_of, release_state
 from steelyard.control.quarantine import Quarantine
+from steelyard.control.shrinking import release_bound, release_member, settle_leaving
 from steelyard.control.verdict import unread_end
 from steelyard.engines.port import Fenced, ReleaseProbe
 from steelyard.model.errors import InvalidError
 from steelyard.model.ids import parse, render
-from steelyard.model.lifecycle import RULES, Phase, check_transition
+from steelyard.model.lifecycle import Phase, check_transition
 from steelyard.model.units import SECOND
 from steelyard.services.evaluations import MAX_RESULT
 from steelyard.services.failure_log import Line
 from steelyard.services.live_records import LiveAttempt
-from steelyard.store.statements import Row
 from steelyard.store.unit import Unit
 
 #: What is not free yet is probed again after half the time since its end, within these.
@@ -41,9 +43,11 @@ def begin_release(context: Context, unit: Unit, attempt: LiveAttempt, now: int, 
     if state is not None:
         check_transition(before, Phase.RELEASING)
         context.state.change_phase(attempt, Phase.RELEASING)
-        finish(context, unit, attempt, now, state, context.probes.pop(attempt.attempt_id), [], ended)
+        probes = probes_of(context, attempt) or {}
+        drop_probes(context, attempt)
+        finish(context, unit, attempt, now, state, probes, [], ended)
         return
-    context.probes.pop(attempt.attempt_id, None)  # of before the end was known: asked anew
+    drop_probes(context, attempt)  # of before the end was known: asked anew
     carrier = context.move(unit, attempt, Phase.RELEASING, ended.values)
     context.leaf(unit, attempt, carrier, "workload.end", ended.transitions, ended.detail)
     context.after_commit.append(lambda: send_probe(context, attempt))
@@ -51,18 +55,14 @@ def begin_release(context: Context, unit: Unit, attempt: LiveAttempt, now: int, 
 
 def _known_free(context: Context, attempt: LiveAttempt, now: int) -> str | None:
     """What a receipt says of an attempt whose probes came with its end; None where more is to be asked."""
-    probes = context.probes.get(attempt.attempt_id, {})
-    if not attempt.clusters <= probes.keys() or any(probe.free is False for probe in probes.values()):
+    probes = probes_of(context, attempt)
+    if probes is None or any(probe.free is False for probe in probes.values()):
         return None
     if any(probe.at < (attempt.times["ended"] or now) for probe in probes.values()):
         return None  # of a part that ended earlier, or before a stop: it does not speak of this end
     if attempt.spec.evaluation is not None or unread_end(attempt) is not None:
         return None  # a result or a log is read first
-    return None if _ledger_differs(context, attempt) else _state_of(probes)
-
-
-def _state_of(probes: Mapping[str, ReleaseProbe]) -> str:
-    return "confirmed" if all(probe.free for probe in probes.values()) else "not-observable"
+    return None if ledger_differs(context, attempt.members) else release_state(probes)
 
 
 def send_probe(context: Context, attempt: LiveAttempt) -> None:
@@ -78,7 +78,7 @@ def send_probe(context: Context, attempt: LiveAttempt) -> None:
             if attempt.spec.evaluation is not None and not attempt.result_read and first.cluster == cluster:
                 path = attempt.spec.evaluation.result
                 agent.send(ReadResult(((name, first.text_id, path, MAX_RESULT + 1),)))
-            agent.send(Probe((name,)))
+            agent.send(Probe(part_names(attempt, cluster)))
 
 
 class Releaser:
@@ -95,7 +95,8 @@ class Releaser:
             attempt_id = parse("attempt", probe.attempt_id)
         except InvalidError:
             return
-        attempt = self._context.state.attempts.get(attempt_id)
+        state = self._context.state
+        attempt = state.attempts.get(attempt_id) or state.parts.get(attempt_id)
         if attempt is not None:
             if asked or attempt.phase is not Phase.RELEASING:
                 self._context.probes.setdefault(attempt_id, {})[cluster] = probe
@@ -122,45 +123,48 @@ class Releaser:
                 member.lines = lines
 
     def run(self, limit: int = 200) -> bool:
-        """Confirm what is free; True when more is waiting."""
+        """Confirm what is free, in the unit that is carried over; True when more is waiting. What was moved
+        in it has its turn in the next pass."""
         context, now = self._context, self._context.now()
-        unit = context.unit()
+        unit = context.going_on()
         done = 0
-        for attempt_id in sorted(self._context.probes):
+        for part in sorted(context.probes):
             if done >= limit:
                 break
-            probes = self._context.probes[attempt_id]
-            attempt = context.state.attempts.get(attempt_id)
-            if attempt is None or attempt.phase is not Phase.RELEASING:
-                del self._context.probes[attempt_id]
-            elif attempt.clusters <= probes.keys():
-                del self._context.probes[attempt_id]
-                done += self._judge(unit, attempt, probes, now)
+            attempt = context.state.attempts.get(part) or context.state.parts.get(part)
+            if attempt is None or part not in context.probes:
+                context.probes.pop(part, None)
+            elif attempt.phase is not Phase.RELEASING:
+                if attempt.workload_id not in context.moved or not is_leaving(attempt, part):
+                    done += release_member(context, unit, attempt, part, context.probes.pop(part), now)
+            elif attempt.workload_id not in context.moved:
+                probes = probes_of(context, attempt)
+                if probes is not None:
+                    drop_probes(context, attempt)
+                    done += self._judge(unit, attempt, probes, now)
         self._timers(unit, now)
-        context.commit(unit, now)
+        settle_leaving(context, unit, now)
+        context.carry(unit)
         self.quarantine.run()
         return bool(self._context.probes)
 
     def _judge(
         self, unit: Unit, attempt: LiveAttempt, probes: dict[str, ReleaseProbe], now: int
     ) -> int:
-        if any(probe.free is False for probe in probes.values()) or _ledger_differs(self._context, attempt):
+        differs = ledger_differs(self._context, attempt.members)
+        if differs or any(probe.free is False for probe in probes.values()):
             attempt.last_probes = probes
             return 0
-        finish(self._context, unit, attempt, now, _state_of(probes), probes, [])
+        finish(self._context, unit, attempt, now, release_state(probes), probes, [])
         return 1
-
-    def _bound(self, attempt: LiveAttempt) -> int:
-        """How long its release may take: the longest that its clusters declare, else the phase's timer."""
-        declared = [self._context.state.release_within.get(cluster) for cluster in attempt.clusters]
-        return max((one or RULES[Phase.RELEASING].timer or 0 for one in declared), default=0)
 
     def _timers(self, unit: Unit, now: int) -> None:
         for attempt in self._context.state.in_phase(Phase.RELEASING):
-            if attempt.attempt_id in self._context.probes:
+            probed = any(part in self._context.probes for part in attempt.parts())
+            if probed or attempt.workload_id in self._context.moved:
                 continue
-            if now - (attempt.times["ended"] or now) > self._bound(attempt):
-                ledger = _ledger_differs(self._context, attempt)
+            if now - (attempt.times["ended"] or now) > release_bound(self._context, attempt.clusters):
+                ledger = ledger_differs(self._context, attempt.members)
                 finish(self._context, unit, attempt, now, "quarantined", attempt.last_probes, ledger)
             elif now >= _probe_due(attempt, now):
                 send_probe(self._context, attempt)
@@ -170,18 +174,6 @@ class Releaser:
         now = self._context.store.now()
         due = [_probe_due(attempt, now) for attempt in self._context.state.in_phase(Phase.RELEASING)]
         return max(0, min(due) - now) / SECOND if due else None
-
-
-def _ledger_differs(context: Context, attempt: LiveAttempt) -> list[Row]:
-    """Devices that are not held as much by allocations as on the meter, or less than by this attempt."""
-    state, meter = context.state, context.meter
-    return [
-        {"code": "release.ledger-differs", "signal": "ledger", "device": render("device", a.device_id),
-         "metered": meter.held(a.device_id), "allocated": state.devices[a.device_id].held}
-        for member in attempt.members
-        for a in member.allocations
-        if not meter.held(a.device_id) == state.devices[a.device_id].held >= a.quantity
-    ]  # fmt: skip
 
 
 def _probe_due(attempt: LiveAttempt, now: int) -> int:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import chain
+
 import msgspec
 
 from steelyard.control.commands import start_attempt
 from steelyard.control.context import Context, step
 from steelyard.control.evictions import book_evictions
+from steelyard.control.leaving import is_apart
+from steelyard.control.metering import Causes
 from steelyard.control.waiting import Waiting
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
@@ -37,6 +42,7 @@ class Scheduler:
     def __init__(self, context: Context, waiting: Waiting) -> None:
         self._context = context
         self._waiting = waiting
+        self._causes = Causes(context, waiting)
         self.more = False
         self.next_at: int | None = None
 
@@ -47,13 +53,17 @@ class Scheduler:
         decisions = decide(snapshot, context.state.policy, now)
         self.more, self.next_at = decisions.stats.more, decisions.stats.next_at
         context.state.last_looked.update(dict.fromkeys(decisions.looked, now))
-        unit = context.unit()
+        if context.moved and not context.moved.isdisjoint(self._workloads(decisions)):
+            context.settle()
+        unit = context.going_on()
+        known = len(unit.drafts)  # leaves of what ended: the snapshot is after them
         cycle_id = context.store.ids.next()
         self._apply(unit, cycle_id, decisions)
         noted = self._waiting.note(unit, cycle_id, now, self._still_waiting(decisions))
         self._waiting.settle(unit, now)
+        self._causes.run(now)
         if decisions.changes_state or noted:
-            self._store_cycle(unit, cycle_id, decisions, snapshot)
+            self._store_cycle(unit, known, cycle_id, decisions, snapshot)
         context.commit(unit, now)
         return len(decisions.placements)
 
@@ -61,10 +71,23 @@ class Scheduler:
         waiting = self._context.state.waiting_shapes()
         return {key: found for key, found in decisions.reasons.items() if key in waiting}
 
-    def _store_cycle(self, unit: Unit, cycle_id: int, decisions: Decisions, snapshot: Snapshot) -> None:
+    def _workloads(self, decisions: Decisions) -> Iterator[int]:
+        """Whom the decisions move."""
+        attempts = self._context.state.attempts
+        ids = chain(
+            (placement.attempt_id for placement in decisions.placements),
+            (eviction.attempt_id for eviction in decisions.evictions),
+            (hold.attempt_id for hold in decisions.holds),
+            (dropped.attempt_id for dropped in decisions.dropped_holds),
+        )
+        return (attempts[each].workload_id for each in ids if each in attempts)
+
+    def _store_cycle(
+        self, unit: Unit, known: int, cycle_id: int, decisions: Decisions, snapshot: Snapshot
+    ) -> None:
         context = self._context
         written = max(context.next_seq, context.store.writer.state.size)
-        unit.insert(
+        row = unit.insert(
             t.cycle,
             id=cycle_id,
             at=decisions.now,
@@ -75,6 +98,15 @@ class Scheduler:
             decisions_json=decisions_body(decisions),
             reasons_json=_encode(sorted(decisions.reasons)).decode(),
         )
+        if known:
+            before = context.next_seq
+
+            def placed(first: int, hash_of: Callable[[int], bytes]) -> None:
+                row["observations_json"] = basis_body(snapshot, decisions, first + known)
+                if first == before:
+                    row["log_size"], row["last_hash"] = first + known, hash_of(first + known - 1)
+
+            unit.on_place = placed
 
     def _apply(self, unit: Unit, cycle_id: int, decisions: Decisions) -> None:
         for dropped in decisions.dropped_holds:
@@ -138,16 +170,17 @@ class Scheduler:
     ) -> LiveMember:
         node = self._context.state.nodes[plan.node_id]
         member_id = self._context.store.ids.next()
+        apart = is_apart(attempt.spec, plan)
         unit.insert(
             t.member, id=member_id, attempt_id=attempt.attempt_id, role=plan.role, idx=plan.index,
-            phase="starting", cluster=plan.cluster, node_id=plan.node_id,
+            phase="starting", cluster=plan.cluster, node_id=plan.node_id, apart=apart,
         )  # fmt: skip
         allocations = [self._allocation(plan.cluster, wanted, placement, now) for wanted in plan.allocations]
         for allocation in allocations:
             _insert_allocation(unit, attempt, member_id, allocation)
         return LiveMember(
             member_id, render("member", member_id), plan.role, plan.index, plan.cluster, plan.node_id,
-            node.name, "starting", allocations,
+            node.name, "starting", allocations, apart=apart,
         )  # fmt: skip
 
     def _allocation(

@@ -73,5 +73,5 @@ def observations(attempt: LiveAttempt) -> list[MemberObservation]:
             exit_signal=m.exit_signal,
             failure=m.failure,
         )
-        for m in attempt.members
+        for m in attempt.staying
     ]

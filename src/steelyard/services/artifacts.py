@@ -33,7 +33,8 @@ def list_artifacts(store: Store, engines: EngineLookup, principal: Principal, wo
     for member in sorted(members, key=lambda row: (-row["attempt_id"], row["id"]))[:MAX_MEMBERS]:
         engine = engines(member["cluster"])
         attempt_id, name = render("attempt", member["attempt_id"]), render("member", member["id"])
-        found = None if engine is None else engine.artifacts(attempt_id, name)
+        part = render("attempt", member["id"]) if member["apart"] else attempt_id  # as its engine knows it
+        found = None if engine is None else engine.artifacts(part, name)
         if engine is not None and found is None:
             continue
         shown.append(

@@ -45,6 +45,7 @@ from steelyard.services.live_records import (
     LiveAttempt,
     LiveDevice,
     LiveFlag,
+    LiveMember,
     LiveNode,
     LiveRelease,
 )
@@ -58,6 +59,7 @@ class LiveState:
     def __init__(self) -> None:
         self.attempts: dict[int, LiveAttempt] = {}
         self.by_workload: dict[int, LiveAttempt] = {}
+        self.parts: dict[int, LiveAttempt] = {}  # by members that are apart
         self.in_groups: dict[int, set[int]] = {}  # group → its live workloads
         self._phases: dict[Phase, dict[int, LiveAttempt]] = {phase: {} for phase in Phase}
         self.nodes: dict[int, LiveNode] = {}
@@ -120,6 +122,13 @@ class LiveState:
         attempt.phase = phase
         self._index(attempt)
 
+    def lose_member(self, attempt: LiveAttempt, member: LiveMember) -> None:
+        """A member has left for good, and nothing of it is charged any more."""
+        self._unindex(attempt)
+        attempt.members.remove(member)
+        attempt.charges = self.counting().charges_of(attempt.shape, attempt.allocations())
+        self._index(attempt)
+
     def in_phase(self, *phases: Phase) -> list[LiveAttempt]:
         """Attempts in these phases: what the loops look at must not grow with what only waits."""
         return [attempt for phase in phases for attempt in self._phases[phase].values()]
@@ -132,13 +141,25 @@ class LiveState:
             insort(self._waiting.setdefault(attempt.shape.key, []), (item.submitted, item.workload_id, item))
             self._groups.pop(attempt.shape.key, None)
         elif attempt.phase in HOLDING_PHASES:
-            self._running[attempt.attempt_id] = attempt.running_view()
-            self._ran.add(attempt.attempt_id)
+            self._show(attempt)
+
+    def _show(self, attempt: LiveAttempt) -> None:
+        """As the scheduler is to see it from now on."""
+        views = attempt.running_views(self.counting()) if attempt.leaves else [attempt.running_view()]
+        for view in views:
+            self._running[view.attempt_id] = view
+            self._ran.add(view.attempt_id)
+        for member in attempt.members if attempt.apart else ():
+            self.parts[member.id] = attempt
 
     def _unindex(self, attempt: LiveAttempt) -> None:
         self._phases[attempt.phase].pop(attempt.attempt_id, None)
         if self._running.pop(attempt.attempt_id, None) is not None:
             self._ran.add(attempt.attempt_id)
+        for member in attempt.members if attempt.apart else ():
+            self.parts.pop(member.id, None)
+            if self._running.pop(member.id, None) is not None:
+                self._ran.add(member.id)
         if attempt.phase is not Phase.QUEUED:
             return
         self._groups.pop(attempt.shape.key, None)
@@ -216,8 +237,7 @@ class LiveState:
             charges = counting.charges_of(attempt.shape, attempt.allocations())
             if charges != attempt.charges:
                 attempt.charges = charges
-                self._running[attempt.attempt_id] = attempt.running_view()
-                self._ran.add(attempt.attempt_id)
+                self._show(attempt)
         for key, hold in self.holds.items():
             charges = counting.charges_at(hold.shape, hold.members)
             self.holds[key] = replace(hold, charges=charges)

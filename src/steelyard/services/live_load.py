@@ -240,6 +240,8 @@ def load_members(connection: View) -> dict[int, list[LiveMember]]:
                 row.exit_signal,
                 row.failure,
                 row.endpoint,
+                apart=bool(row.apart),
+                leaving_at=row.leaving_at,
             )
         )
     return members

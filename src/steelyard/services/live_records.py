@@ -9,11 +9,14 @@ from steelyard.engines.port import MemberObservation, ReleaseProbe
 from steelyard.evidence.leaf import Head
 from steelyard.model.availability import OFFERED, State
 from steelyard.model.health import DeviceFlag, DeviceHolder, Health, Sign
+from steelyard.model.ids import render
 from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.resources import ACCELERATORS, Availability, DeviceClass, ShareKind, UnavailableReason
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
 from steelyard.scheduling import Charge, PendingItem, RunningView
+from steelyard.scheduling.bundles import split
 from steelyard.scheduling.snapshot import least_of, limited
+from steelyard.scheduling.subjects import Counting
 from steelyard.services.failure_log import Line
 
 
@@ -63,6 +66,14 @@ class LiveMember:
     failure: str | None = None
     endpoint: str | None = None
     lines: tuple[Line, ...] | None = None  # what its log says about its end; None: not read
+    apart: bool = False  # started, stopped and released by itself: its attempt can go on without it
+    leaving_at: int | None = None  # asked to stop while its attempt goes on
+    command_at: int = 0  # when the engine was last told that it is to stop
+
+    @property
+    def part_id(self) -> str:
+        """Under which name engines know it, where it is apart: as an attempt of one member."""
+        return render("attempt", self.id)
 
 
 @dataclass(slots=True)
@@ -138,6 +149,37 @@ class LiveAttempt:
         """Where its members are."""
         return {member.cluster for member in self.members}
 
+    @property
+    def apart(self) -> bool:
+        """Whether it could lose a member and go on."""
+        return any(member.apart for member in self.members)
+
+    @property
+    def leaves(self) -> bool:
+        """Whether a member leaves it now while it goes on."""
+        return any(member.leaving_at is not None for member in self.members)
+
+    @property
+    def staying(self) -> list[LiveMember]:
+        """Its members without those that leave while it goes on."""
+        return [member for member in self.members if member.leaving_at is None]
+
+    def parts(self) -> dict[int, set[str]]:
+        """What engines start, stop and release as one, by id, with the clusters where it is: the attempt
+        itself, and each member that is apart."""
+        if not self.apart:
+            return {self.attempt_id: self.clusters}
+        found: dict[int, set[str]] = {}
+        for member in self.members:
+            found.setdefault(member.id if member.apart else self.attempt_id, set()).add(member.cluster)
+        return found
+
+    def part_of(self, part_id: int) -> list[LiveMember]:
+        """The members of one part."""
+        if part_id == self.attempt_id:
+            return [member for member in self.members if not member.apart]
+        return [member for member in self.members if member.id == part_id]
+
     def allocations(self) -> list[LiveAllocation]:
         """All that it holds."""
         return [allocation for member in self.members for allocation in member.allocations]
@@ -178,7 +220,18 @@ class LiveAttempt:
             limited(started or placed, self.shape.time_limit),
             least_of(self.shape),
             template=self.shape.template,
+            ids=self._ids(),
         )
+
+    def running_views(self, counting: Counting) -> list[RunningView]:
+        """The same, and each member that leaves as a run of its own."""
+        leaving = {member.id for member in self.members if member.leaving_at is not None}
+        return split(self.running_view(), leaving, counting)
+
+    def _ids(self) -> tuple[int, ...]:
+        if not self.apart:
+            return ()
+        return tuple(member.id if member.apart else 0 for member in self.members)
 
     def plans(self) -> tuple[MemberPlan, ...]:
         """Where its members are, in the scheduler's form."""

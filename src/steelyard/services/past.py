@@ -21,8 +21,9 @@ from steelyard.model.organisation import Scope
 from steelyard.model.policy import QUEUE_TREE, Policy
 from steelyard.model.resources import Availability, DeviceClass, ShareKind
 from steelyard.model.units import HOUR
-from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
+from steelyard.model.workloads import Shape, WorkloadSpec
 from steelyard.scheduling import HoldView, PendingItem, RunningView, ShapeGroup, Snapshot, total_usage
+from steelyard.scheduling.bundles import split
 from steelyard.scheduling.snapshot import least_of, limited
 from steelyard.scheduling.subjects import Counting
 from steelyard.services.basis import Basis, read_basis
@@ -30,8 +31,9 @@ from steelyard.services.derived import COUNTERS, ORG_VERSION, POLICY_VERSION, PO
 from steelyard.services.documents import Document, stored_document
 from steelyard.services.learned import run_times_at
 from steelyard.services.live import MAX_HEADS, LiveState
-from steelyard.services.live_records import Condition, LiveAllocation, LiveDevice, LiveNode
-from steelyard.services.policy import policy_of, trees_of
+from steelyard.services.live_records import Condition, LiveDevice, LiveNode
+from steelyard.services.past_members import Had, had_at
+from steelyard.services.policy import Since, policy_of, trees_of
 from steelyard.services.pool_rules import pools_of, with_state
 from steelyard.services.price_lists import prices_at
 from steelyard.services.shapes import read_shape, shape_id
@@ -39,6 +41,7 @@ from steelyard.services.use_history import history_at
 from steelyard.store import past as rows
 from steelyard.store.cycles import get_cycle
 from steelyard.store.database import View
+from steelyard.store.declared import limits_before
 from steelyard.store.evictions import evicted_between
 from steelyard.store.unit import NO_HEAD
 
@@ -116,7 +119,7 @@ def as_of(view: View, cycle_id: int) -> tuple[Snapshot, Policy, int]:
     state = LiveState()
     _load_devices(state, then)
     state.clusters = dict(then.basis.clusters)
-    state.trees = trees_of(documents)
+    state.trees = trees_of(documents, Since(limits_before(view, then.at), then.at))
     state.pools = with_state(pools_of(documents), then.basis.shut, then.basis.verified)
     state.policy = policy_of(documents, row["policy_version"])
     counting = state.counting()
@@ -298,14 +301,14 @@ def _workloads(then: _Then, counting: Counting) -> list[RunningView | _Waits]:
     attempts = rows.attempts(then.view, {(row.id, known[row.id].number or 0) for row in live})
     shapes = {key: read_shape(body) for key, body in _shape_bodies(then.view, live).items()}
     holding = [attempts[row.id].id for row in live if known[row.id].phase in HOLDING_PHASES]
-    members = _members(then, holding)
+    members = had_at(then.view, then.at, holding)
     made: list[RunningView | _Waits] = []
     for row in live:
         attempt, shape = attempts[row.id], shapes[row.shape_id]
         if known[row.id].phase is Phase.QUEUED:
             made.append(_waits(row, known[row.id], attempt, shape, then.at))
         else:
-            made.append(_runs(row, known[row.id], attempt, shape, counting, *members[attempt.id]))
+            made += _runs(row, known[row.id], attempt, shape, counting, members[attempt.id])
     return made
 
 
@@ -332,39 +335,17 @@ def _runs(
     attempt: rows.PastRow,
     shape: Shape,
     counting: Counting,
-    plans: tuple[MemberPlan, ...],
-    held: list[LiveAllocation],
-) -> RunningView:
+    had: Had,
+) -> list[RunningView]:
     started = None if known.phase is Phase.STARTING else attempt.started  # what is in its row came later
-    return RunningView(
-        attempt.id, row.id, shape.key, row.queue, row.project, row.priority, attempt.placed, plans,
-        counting.charges_of(shape, held), _spec(row.spec_json).preemptible and not row.guaranteed,
+    whole = RunningView(
+        attempt.id, row.id, shape.key, row.queue, row.project, row.priority, attempt.placed, tuple(had.plans),
+        counting.charges_of(shape, had.held), _spec(row.spec_json).preemptible and not row.guaranteed,
         known.phase in (Phase.STOPPING, Phase.RELEASING), row.name, row.submitter, row.kind, started,
         limited(started or attempt.placed, shape.time_limit), least_of(shape), template=shape.template,
+        ids=tuple(had.ids) if any(had.ids) else (),
     )  # fmt: skip
-
-
-def _members(
-    then: _Then, attempt_ids: list[int]
-) -> dict[int, tuple[tuple[MemberPlan, ...], list[LiveAllocation]]]:
-    """attempt id → where its members were, and what they held."""
-    by_member: dict[int, list[LiveAllocation]] = {}
-    for row in rows.allocations(then.view, then.at):
-        by_member.setdefault(row.member_id, []).append(
-            LiveAllocation(
-                row.id, row.device_id, row.node_id, row.cluster, row.flavor,
-                DeviceClass(row._mapping["class"]), row.quantity, ShareKind(row.share_kind), row.t0,
-                row.org_version, row.policy_version, row.quota_basis, row.lender,
-            )
-        )  # fmt: skip
-    plans: dict[int, list[MemberPlan]] = {attempt: [] for attempt in attempt_ids}
-    held: dict[int, list[LiveAllocation]] = {attempt: [] for attempt in attempt_ids}
-    for row in rows.members(then.view, attempt_ids):
-        own = by_member.get(row.id, [])
-        allocations: tuple[AllocationPlan, ...] = tuple(item.plan() for item in own)
-        plans[row.attempt_id].append(MemberPlan(row.role, row.idx, row.cluster, row.node_id, allocations))
-        held[row.attempt_id] += own
-    return {attempt: (tuple(plans[attempt]), held[attempt]) for attempt in attempt_ids}
+    return split(whole, had.leaving, counting)
 
 
 def _groups(waiting: Iterable[_Waits]) -> tuple[ShapeGroup, ...]:

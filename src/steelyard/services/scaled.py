@@ -35,7 +35,8 @@ def scaled_down(
     """
     body = repository.shape_bodies(connection, [row["shape_id"]])[row["shape_id"]]
     shape = read_shape(body)
-    there = Counter(member["role"] for member in repository.members_of(connection, [row["attempt_id"]]))
+    members = repository.members_of(connection, [row["attempt_id"]])
+    there = Counter(member["role"] for member in members if member["leaving_at"] is None)
     rest = tuple((name, count - there[name], asked) for name, count, asked in shape.roles)
     missing = tuple(role for role in rest if role[1] > 0)
     if not missing:

@@ -171,7 +171,8 @@ def attempt_views(connection: View, scope: Scope, attempts: list[Record], now: i
     members = _by(repository.members_of(connection, ids), "attempt_id")
     devices = _by(repository.allocations_of(connection, ids), "member_id")
     waits = _by(repository.wait_slices_of(connection, ids), "attempt_id")
-    receipts = repository.receipts_of(connection, ids)
+    left = [one["id"] for own in members.values() for one in own if one["released_at"] is not None]
+    receipts = repository.receipts_of(connection, [*ids, *left])
     unproven = releases.unproven_of(connection, ids)
     newest = set(ids[-MAX_FOLLOWED:])
     shown = []
@@ -195,7 +196,7 @@ def attempt_views(connection: View, scope: Scope, attempts: list[Record], now: i
                     for wait in waits.get(attempt["id"], ())
                 ],
                 "members": [
-                    _member(member, devices.get(member["id"], []))
+                    _member(member, devices.get(member["id"], []), receipts.get(member["id"]))
                     for member in members.get(attempt["id"], ())
                 ],
                 "receipt": _receipt(receipts.get(attempt["id"]), attempt),
@@ -223,7 +224,9 @@ def _by(rows: list[Record], key: str) -> dict[int, list[Record]]:
     return grouped
 
 
-def _member(member: Record, allocations: list[Record]) -> Json:
+def _member(member: Record, allocations: list[Record], receipt: Record | None) -> Json:
+    """`leaving_at`, `released_at`, `receipt`: of one that left while its attempt goes on; else null."""
+    times = {"stopping": member["leaving_at"], "ended": member["ended_at"]}
     return {
         "id": render("member", member["id"]),
         "role": member["role"],
@@ -238,6 +241,9 @@ def _member(member: Record, allocations: list[Record]) -> Json:
         "failure": member["failure"],
         "endpoint": member["endpoint"],
         "limits": member["limits"],
+        "leaving_at": member["leaving_at"],
+        "released_at": member["released_at"],
+        "receipt": _receipt(receipt, times),
         "devices": [
             {
                 "device": None if item["device_id"] is None else render("device", item["device_id"]),
@@ -256,7 +262,7 @@ def _member(member: Record, allocations: list[Record]) -> Json:
     }
 
 
-def _receipt(row: Record | None, attempt: Record) -> Json | None:
+def _receipt(row: Record | None, attempt: Mapping[str, Any]) -> Json | None:
     """When the end was asked for and came, when it was probed and confirmed, what was ended and removed."""
     if row is None:
         return None

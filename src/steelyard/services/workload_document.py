@@ -195,12 +195,14 @@ def _role(r: DocumentReader) -> Role:
 
 
 def _members(r: DocumentReader) -> dict[str, Any]:
-    """`count`, and where the role is elastic `min`: the fewest with which it starts."""
+    """`count`, and where the role is elastic `min`: the fewest with which it starts, and goes on unless
+    `shrink` says that it can't."""
     count = r.integer("count", 1, low=1, high=MAX_COUNT)
     least = r.integer("min", None, low=1, high=MAX_COUNT) if r.has("min") else None
     if least is not None and least > count:
         r.wrong("field-out-of-bounds", r.at("min"), low=1, high=count)
-    return {"count": count, "least": least}
+    shrink = r.flag("shrink") if least is not None and r.has("shrink") else True
+    return {"count": count, "least": least, "shrink": shrink}
 
 
 def _surroundings(r: DocumentReader) -> dict[str, Any]:

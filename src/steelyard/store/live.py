@@ -71,6 +71,16 @@ _FINISHED = select(t.attempt.c.id).where(
     t.attempt.c.phase == "finished",
     ~exists().where(t.quarantine.c.attempt_id == t.attempt.c.id, t.quarantine.c.t1.is_(None)),
 )
+_LEFT = (
+    select(t.member.c.id)
+    .join(t.attempt, t.attempt.c.id == t.member.c.attempt_id)
+    .where(
+        t.member.c.id.in_(bindparam("ids", expanding=True)),
+        t.member.c.apart,
+        t.member.c.released_at.is_not(None) | (t.attempt.c.phase == "finished"),
+        ~exists().where(t.quarantine.c.attempt_id == t.member.c.id, t.quarantine.c.t1.is_(None)),
+    )
+)
 _COUNTERS = select(t.counter.c.name, t.counter.c.value)
 _USAGE = select(t.quota_usage).where(t.quota_usage.c.used != 0)
 
@@ -96,24 +106,34 @@ def workloads_by_id(connection: Connection, ids: Iterable[int]) -> list[LiveRow]
 
 
 def finished_attempts(connection: Connection, ids: Iterable[int]) -> list[int]:
-    """Those among these attempts that are over and keep nothing in quarantine."""
+    """Those among these attempts, and members that were apart, that are over and keep nothing in
+    quarantine."""
     wanted = sorted(ids)
     found: list[int] = []
     for start in range(0, len(wanted), _CHUNK):
         chunk = {"ids": wanted[start : start + _CHUNK]}
         found += [row.id for row in connection.execute(_FINISHED, chunk)]
+        found += [row.id for row in connection.execute(_LEFT, chunk)]
     return found
 
 
+def resumable_parts(connection: Connection, attempt_id: int) -> dict[tuple[str, int], int]:
+    """(role, index) of an attempt's members that were apart → the member."""
+    m = t.member.c
+    query = select(m.id, m.role, m.idx).where(m.attempt_id == attempt_id, m.apart).order_by(m.id)
+    return {(row.role, row.idx): row.id for row in connection.execute(query)}
+
+
 def members_of_live(connection: Connection) -> Sequence[LiveRow]:
-    """Members of the current attempts of live workloads, with their node's name, by id."""
+    """Members of the current attempts of live workloads, with their node's name, by id; without those that
+    left before."""
     w, a = t.workload.c, t.attempt.c
     current = and_(a.workload_id == w.id, a.number == w.attempt)
     attempts = select(a.id).select_from(t.workload.join(t.attempt, current)).where(LIVE_ROWS)
     query = (
         select(t.member, t.node.c.name.label("node_name"))
         .join(t.node, t.node.c.id == t.member.c.node_id)
-        .where(t.member.c.attempt_id.in_(attempts))
+        .where(t.member.c.attempt_id.in_(attempts), t.member.c.released_at.is_(None))
     )
     return sorted(connection.execute(query).all(), key=_by_id)
 

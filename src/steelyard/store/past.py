@@ -134,7 +134,9 @@ def members(connection: Connection, attempt_ids: Collection[int]) -> list[PastRo
     m = t.member.c
     found: list[PastRow] = []
     for chunk in chunks(sorted(attempt_ids)):
-        query = select(m.id, m.attempt_id, m.role, m.idx, m.cluster, m.node_id).where(m.attempt_id.in_(chunk))
+        query = select(
+            m.id, m.attempt_id, m.role, m.idx, m.cluster, m.node_id, m.apart, m.leaving_at, m.released_at
+        ).where(m.attempt_id.in_(chunk))
         found += connection.execute(query.order_by(m.id))
     return found
 

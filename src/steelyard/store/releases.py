@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, select
+from sqlalchemy import Connection, Row, Select, and_, bindparam, func, select
 
 from steelyard.model.ids import first_id_at
 from steelyard.model.organisation import Scope
@@ -45,7 +45,9 @@ def _named() -> Select[tuple[object, ...]]:
     query: Select[tuple[object, ...]] = select(
         t.unproven_release, _w.name, _w.namespace, t.attempt.c.number
     ).join(t.workload, _w.id == _r.workload_id)
-    return query.join(t.attempt, t.attempt.c.id == _r.attempt_id)
+    m = t.member.c  # a member that left its attempt has a release of its own
+    query = query.outerjoin(t.member, and_(m.id == _r.attempt_id, m.apart))
+    return query.join(t.attempt, t.attempt.c.id == func.coalesce(m.attempt_id, _r.attempt_id))
 
 
 def list_releases(

@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from steelyard.engines.port import Engine
 from steelyard.model.errors import SteelyardError
-from steelyard.services.cycles import COMPARED, replay_cycle
+from steelyard.services.cycles import STORED, replay_cycle
 from steelyard.services.live_load import SnapshotSource
 from steelyard.store import tables as t
 from steelyard.store.database import sqlite_url
@@ -51,12 +51,12 @@ def replay_all(house: House) -> dict[str, int]:
     """Replay every stored cycle; how many decided what."""
     with house.store.read() as view:
         rows = view.execute(select(t.cycle.c.id, t.cycle.c.decisions_json).order_by(t.cycle.c.id)).all()
-    found = dict.fromkeys(COMPARED, 0)
+    found = dict.fromkeys(STORED, 0)
     for row in rows:
         answer = replay_cycle(house.store, ADMIN, SnapshotSource(), row.id)
         assert answer["same"], (row.id, answer["differences"][:3], row.decisions_json[:2000])
         for name, entries in msgspec.json.decode(row.decisions_json).items():
-            found[name] += bool(entries)
+            found[name] = found.get(name, 0) + bool(entries)
     return found
 
 
