@@ -231,6 +231,7 @@ class Policy:
     max_placements: int = 512  # a cycle
     max_nodes: int = 20_000  # looked at for one workload
     max_victims: int = 64  # of one preemption
+    max_evicted: int = 4_000  # thousandths of what is asked for that its victims may give up
     observation_bound: int = 60_000_000  # µs; an older observation makes its cluster unknown
     priorities: dict[str, int] = field(default_factory=dict)
     classes: Mapping[str, PriorityClass] = field(default_factory=dict)

@@ -42,6 +42,7 @@ class ReasonCode(StrEnum):
     DRAINING = "draining"  # it fits, and what becomes free is collected for one that has waited too long
     STARVING = "starving"  # has waited longer than its queue's bound
     PRIORITY = "priority"
+    EVICTS_TOO_MUCH = "evicts-too-much"  # for what it asks for, more would have to be stopped than may be
     WAITING_FOR_PREEMPTED = "waiting-for-preempted-workloads"
     QUEUE_STOPPED = "queue-stopped"
     CLUSTER_UNREACHABLE = "cluster-unreachable"
@@ -74,6 +75,7 @@ WAIT_SLICE: dict[str, str] = {
     ReasonCode.DRAINING: "priority",
     ReasonCode.STARVING: "priority",
     ReasonCode.PRIORITY: "priority",
+    ReasonCode.EVICTS_TOO_MUCH: "priority",
     ReasonCode.WAITING_FOR_PREEMPTED: "priority",
     ReasonCode.QUEUE_STOPPED: "policy-window",
     ReasonCode.HELD: "held-by-user",

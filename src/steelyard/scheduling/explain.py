@@ -36,6 +36,7 @@ from steelyard.scheduling.placement import (
     flavor_asks,
     prepare,
 )
+from steelyard.scheduling.proportion import excess_reason
 from steelyard.scheduling.quota import QuotaTree, Shortfall, shortfalls, shown
 from steelyard.scheduling.ranking import bounded, hopeless_of
 from steelyard.scheduling.rules import rules_of
@@ -69,6 +70,9 @@ class Explainer:
             reasons += [reason for _, reason in plan.lead.shut] if by_flavor else []
             if not by_flavor:
                 reasons += never_reasons(self.capacity.bounds, plan)
+        excess = context.excess.get(shape.key)
+        if excess is not None:
+            reasons.append(excess_reason(plan, excess))
         if not reasons:
             reasons = [self._reserved_for(plan) or pending_evaluation()]
         approximate = shape.key in context.approximate or any(reason.approximate for reason in reasons)

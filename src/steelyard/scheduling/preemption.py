@@ -17,8 +17,9 @@ from steelyard.model.units import HOUR
 from steelyard.scheduling.context import EXPLAIN_EVERY, Context
 from steelyard.scheduling.decisions import Eviction
 from steelyard.scheduling.placement import ShapePlan, allocations_of
+from steelyard.scheduling.pools import Pool, Pools
 from steelyard.scheduling.reclaim import Loss, Reach, Verdict
-from steelyard.scheduling.victims import Choice, Pool, Pools, Simulation, choose
+from steelyard.scheduling.victims import Choice, Simulation, choose
 from steelyard.scheduling.views import HoldView, PendingItem, RunningView
 
 __all__ = ["MAX_LOOKS", "MAX_TRIES", "Pools", "Proposal", "evicted_and_requested", "propose"]
@@ -43,10 +44,10 @@ def propose(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) 
     if pool is None or not _is_in_reach(context, plan, pool):
         return None
     context.preemptions_tried += 1
-    looks, moves = context.board.looks, len(context.board.touched)
+    looks, moves = context.board.looks, context.board.changes
     choice = choose(context, plan, reach, pool, _allowed(context, plan, item))
     context.preemption_looks += context.board.looks - looks
-    context.preemption_moves += len(context.board.touched) - moves
+    context.preemption_moves += context.board.changes - moves
     if choice is None:
         if pool.is_cut:
             context.approximate.add(plan.shape.key)
@@ -103,12 +104,10 @@ def _is_enough(
     simulation.off(ending)
     simulation.take(loss for loss, _ in choice.losses)
     taken = {loss.view.attempt_id for loss, _ in choice.losses}
-    others = [hold for key, hold in context.holds.items() if key not in taken]
-    for hold in others:
-        context.ledger.add(hold.charges)
+    others = [hold.charges for key, hold in context.holds.items() if key not in taken]
+    context.ledger.add_all(others)
     enough = context.ledger.may_charge(choice.found.charges)
-    for hold in others:
-        context.ledger.add(hold.charges, -1)
+    context.ledger.add_all(others, -1)
     simulation.restore()
     return enough
 

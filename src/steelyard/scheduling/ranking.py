@@ -21,6 +21,7 @@ _RANK = {
             ReasonCode.FRAGMENTED,
             ReasonCode.NO_DOMAIN,
             ReasonCode.WAITING_FOR_CAPACITY,
+            ReasonCode.EVICTS_TOO_MUCH,
             ReasonCode.CLUSTER_UNREACHABLE,
             ReasonCode.EXCEEDS_CAPACITY,
             ReasonCode.POOL_CLOSED,

@@ -9,171 +9,25 @@ Whoever may stay after all, stays ("fill back"), and only the set that is left i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from steelyard.model.policy import FLAVOR_PREFIX, QUEUE_TREE
-from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import allocation_room
 from steelyard.scheduling.context import Context
-from steelyard.scheduling.domains import Domains, order_of
+from steelyard.scheduling.domains import Domains
 from steelyard.scheduling.placement import Plan, ShapePlan, allocations_of
+from steelyard.scheduling.pools import Pool
+from steelyard.scheduling.proportion import excess_of
 from steelyard.scheduling.reclaim import Loss, Reach, Verdict
-from steelyard.scheduling.runs import STOPS
-from steelyard.scheduling.views import HoldView, PendingItem, RunningView
+from steelyard.scheduling.views import RunningView
 
-#: Candidates looked at, as a multiple of the victims allowed.
-CANDIDATES_PER_VICTIM = 16
-#: Those beside them where one device is enough for each member.
-FEW = 64
-#: Attempts of a queue that are gone through for candidates, as a multiple of these.
-SCANNED = 8
 #: Sets by domain that are tried before the order alone decides.
 MAX_PROPOSALS = 4
 #: Candidates that are taken in order, as a multiple of the victims allowed.
 IN_ORDER = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """Who could make room: those that stop anyway, and those that would have to be asked to."""
-
-    stopping: tuple[RunningView, ...]
-    losses: tuple[Loss, ...]  # in the order in which they are to go
-    is_cut: bool  # there are more than were looked at
-    reach: Mapping[str, int]  # by flavor, what all of them hold together
-
-
-class Pools:
-    """Who may make room for whom, in one cycle."""
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
-        self._borrowers: dict[str, tuple[str, ...]] = {}
-        self._stopping: dict[str, list[RunningView]] | None = None
-
-    def of(self, plan: ShapePlan, item: PendingItem) -> tuple[Reach, Pool | None]:
-        """What an attempt may take, and from whom; None when nobody may make room for it."""
-        reach = Reach(self.context, plan, item)
-        return reach, self._pool(reach, [reach.queue, *self._others(reach)])
-
-    def _stops(self, queue: str) -> list[RunningView]:
-        """What stops in a queue, since before this cycle or by it."""
-        if self._stopping is None:
-            self._stopping = {}
-            for _, view in self.context.runs.at(*STOPS):
-                self._stopping.setdefault(view.queue, []).append(view)
-        made = [one for one in self.context.evictions.values() if one.queue == queue]
-        evicted = [view for one in made for view in self.context.stops_by(one)]
-        known = [*self._stopping.get(queue, ()), *evicted]
-        return sorted(known, key=lambda view: view.attempt_id)
-
-    def _pool(self, reach: Reach, queues: list[str]) -> Pool | None:
-        context, most = self.context, _most_candidates(self.context, reach)
-        stopping = [view for queue in queues for view in self._stops(queue)]
-        losses = [loss for queue in queues for loss in _losses(context, reach, queue, most)]
-        held = [loss for loss in (_held(reach, hold) for hold in _kept(context)) if loss is not None]
-        if not losses and not held and all(reach.loss(view) is None for view in stopping):
-            return None
-        losses.sort(key=order_of)
-        looked_at = (*held, *_whole(losses[:most]))
-        stopping += _victims_of(context, held, stopping)
-        of_flavor: dict[str, int] = {}
-        for view in (*stopping, *(loss.view for loss in looked_at)):
-            for flavor, amount in view.held.items():
-                of_flavor[flavor] = of_flavor.get(flavor, 0) + amount
-        return Pool(tuple(stopping), looked_at, len(losses) > most, of_flavor)
-
-    def _others(self, reach: Reach) -> list[str]:
-        """Other queues from which something may be taken. Who borrows is looked up once a cycle: what a cycle
-        places only adds to it, and can't be a victim of the same cycle."""
-        if reach.item.guaranteed:
-            return [name for name in self.context.queues() if name != reach.queue]
-        found = {name for subject in reach.contended for name in self._borrowing(subject)}
-        return [name for name in sorted(found) if name != reach.queue and reach.tie(name) is not None]
-
-    def _borrowing(self, subject: str) -> tuple[str, ...]:
-        known = self._borrowers.get(subject)
-        if known is None:
-            context = self.context
-            tree, usage = context.snapshot.trees[QUEUE_TREE], context.ledger.worlds[-1][QUEUE_TREE]
-            names = {*context.queues(), *(hold.shape.queue for hold in context.holds.values())}
-            known = tuple(
-                name
-                for name in sorted(names)
-                if name in tree.nodes and usage.get((name, subject), 0) > tree.subtree(name, subject)
-            )
-            self._borrowers[subject] = known
-        return known
-
-
-def _losses(context: Context, reach: Reach, queue: str, most: int) -> list[Loss]:
-    """A queue's possible victims in order: one more than will be looked at shows that there are more."""
-    found: list[Loss] = []
-    lower_only = queue == reach.queue or reach.item.guaranteed
-    for view in islice(context.running_in(queue), SCANNED * most):
-        if len(found) > most or (lower_only and view.priority >= reach.priority):
-            break
-        if not context.is_stopping(view) and (losses := reach.losses(view)) and _answers(context, view):
-            found += losses
-    return found
-
-
-def _whole(losses: list[Loss]) -> list[Loss]:
-    """Those of a list that is cut with whom all are in it that must go with them."""
-    if not any(loss.after for loss in losses):
-        return losses
-    known = {loss.view.attempt_id for loss in losses}
-    return [loss for loss in losses if known.issuperset(loss.after)]
-
-
-def _most_candidates(context: Context, reach: Reach) -> int:
-    """Where a member needs one device at most, whoever has one will do, and few have to be weighed."""
-    lead = reach.plan.lead
-    most = CANDIDATES_PER_VICTIM * context.policy.max_victims
-    return most if lead.need.amount > WHOLE_DEVICE else min(most, FEW + CANDIDATES_PER_VICTIM * lead.count)
-
-
-def _answers(context: Context, view: RunningView) -> bool:
-    return not view.members or view.members[0].cluster in context.answering  # it stays in one cluster
-
-
-def _kept(context: Context) -> list[HoldView]:
-    """Holds of earlier cycles that may be taken over; a service's headroom may not."""
-    new = {hold.attempt_id for hold in context.new_holds}
-    return [
-        context.holds[key]
-        for key in sorted(context.holds)
-        if key not in new and not context.holds[key].item.standby and not context.holds[key].item.guaranteed
-    ]
-
-
-def _held(reach: Reach, hold: HoldView) -> Loss | None:
-    shape = hold.shape
-    view = RunningView(
-        hold.attempt_id, hold.workload_id, shape.key, shape.queue, shape.project, shape.priority, hold.since,
-        hold.members, hold.charges,
-    )
-    return reach.loss(view, is_hold=True)
-
-
-def _victims_of(
-    context: Context, held: Iterable[Loss], known: Iterable[RunningView]
-) -> list[RunningView]:
-    """Those that stop for holds which may be taken over, as far as they are not known yet."""
-    seen = {view.attempt_id for view in known}
-    found = []
-    for loss in held:
-        for victim in context.holds[loss.view.attempt_id].victims:
-            view = context.endable.get(victim)
-            if view is not None and victim not in seen and context.is_stopping(view):
-                seen.add(victim)
-                found.append(view)
-    return found
-
-
-# --- the search -------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Victims, each with the rule by which it goes, and the place that they make room for."""
@@ -266,6 +120,11 @@ def _settled(simulation: Simulation, reach: Reach, allowed: int) -> Choice | Non
     found = _fill_back(simulation, found)
     losses = simulation.taken
     if len({loss.attempt_id for loss in losses if not loss.is_hold}) > allowed:
+        return None
+    context, stopped = simulation.context, [loss.view for loss in losses if not loss.is_hold]
+    excess = excess_of(simulation.plan, reach.item, stopped, context.policy.max_evicted)
+    if excess is not None:
+        context.excess.setdefault(simulation.plan.shape.key, excess)
         return None
     judged: dict[int, Verdict] = {}
     for loss, its in _units(losses):

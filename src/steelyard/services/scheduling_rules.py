@@ -70,6 +70,7 @@ def make_policy(documents: Iterable[Document], version: int) -> Policy:
         max_placements=scheduling.max_placements or _BUILT_IN.max_placements,
         max_nodes=scheduling.max_nodes or _BUILT_IN.max_nodes,
         max_victims=scheduling.max_victims or _BUILT_IN.max_victims,
+        max_evicted=scheduling.max_evicted or _BUILT_IN.max_evicted,
         observation_bound=scheduling.observation_bound or _BUILT_IN.observation_bound,
     )
 

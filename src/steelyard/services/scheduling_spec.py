@@ -25,6 +25,8 @@ MAX_LEVELS = 8
 MAX_MODEL_NAME = 128
 #: What one device of a model may be worth, in thousandths of a normal device.
 LEAST_WORTH, MOST_WORTH = 1, 1_000_000
+#: How many times what is asked for may be stopped for it, in thousandths.
+LEAST_EVICTED, MOST_EVICTED = 1_000, 1_000_000
 MOST_MEMORY = 64 * 1024 * 1024  # MiB of one device
 _MOST = {"placements": 10_000, "nodes": 1_000_000, "victims": 4096}
 _THOUSANDTHS = DeviceClass.OTHER.value
@@ -45,6 +47,7 @@ class SchedulingPolicySpec:
     observation_bound: int | None = None  # µs
     defaults: RulesSpec = NOTHING_DECLARED
     levels: tuple[str, ...] = ()  # keys of node labels, from far to near; empty: requests may name any
+    max_evicted: int | None = None  # thousandths of what is asked for
 
     def to_spec(self) -> dict[str, Any]:
         """The document's spec."""
@@ -57,6 +60,7 @@ class SchedulingPolicySpec:
                 placements=self.max_placements,
                 nodes=self.max_nodes,
                 victims=self.max_victims,
+                evicted=None if self.max_evicted is None else write_amount(_THOUSANDTHS, self.max_evicted),
                 observation=span_text(self.observation_bound),
             ),
             defaults=self.defaults.to_spec(),
@@ -104,6 +108,9 @@ def read_scheduling_policy(reader: DocumentReader) -> SchedulingPolicySpec:
         bounds.integer(key, None, low=1, high=most) if bounds.has(key) else None
         for key, most in _MOST.items()
     )
+    evicted = bounds.optional_amount("evicted", _THOUSANDTHS)
+    if evicted is not None and not LEAST_EVICTED <= evicted <= MOST_EVICTED:
+        bounds.wrong("field-out-of-bounds", bounds.at("evicted"), low=1, high=MOST_EVICTED // 1000)
     observation = bounds.span("observation", None, longest=HOUR)
     bounds.finish()
     inner = reader.reader("defaults")
@@ -112,7 +119,7 @@ def read_scheduling_policy(reader: DocumentReader) -> SchedulingPolicySpec:
     levels = _levels(reader.reader("topology"))
     return SchedulingPolicySpec(
         order, nodes, models, half_life, sampling, placements, node_count, victims, observation, defaults,
-        levels,
+        levels, evicted,
     )  # fmt: skip
 
 
