@@ -42,6 +42,7 @@ def _draw(session: Session, found: Mapping[str, Any]) -> None:
         session.say("cli.explain.scaled", **found["scaled"])
     _remedies(session, found)
     _reasons(session, found["reasons"])
+    _models(session, found.get("models"))
     if found.get("position") is not None:
         session.say("cli.explain.position", position=found["position"])
     for ahead in found.get("ahead") or ():
@@ -82,6 +83,35 @@ def _reasons(session: Session, reasons: list[Mapping[str, Any]]) -> None:
         session.table(columns, counted)
     for reason in reasons:
         session.line(f"  - {session.reason(reason)}")
+
+
+def _models(session: Session, models: Mapping[str, Any] | None) -> None:
+    """On which models it may run, how fast, and what was free there."""
+    if models is None:
+        return
+    how = "waits" if models["taken"] is None else "assigned" if models["assigned"] else "left"
+    session.say(f"cli.explain.models-{how}", model=models["taken"])
+    columns: list[Any] = [
+        ("cli.column.model", "model"),
+        ("cli.column.flavor", "flavor"),
+        ("cli.column.speed", lambda row: _speed(row["speed"])),
+        ("cli.column.basis", lambda row: _basis(session, row)),
+        ("cli.column.room", "room"),
+        ("cli.column.given", "given"),
+    ]
+    session.table(columns, models["options"])
+
+
+def _speed(thousandths: int | None) -> str | None:
+    return None if thousandths is None else f"{thousandths // 1000}.{thousandths % 1000:03}"
+
+
+def _basis(session: Session, row: Mapping[str, Any]) -> str | None:
+    if row["speed"] is None:
+        return None
+    if row["runs"] is None:
+        return session.text("cli.explain.declared")
+    return session.text("cli.explain.learned", runs=row["runs"])
 
 
 def _whose(session: Session, reason: Mapping[str, Any]) -> str | None:

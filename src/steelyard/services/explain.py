@@ -19,6 +19,7 @@ from steelyard.scheduling.smallest import smallest
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.services.ahead import compared, item_of, place_in_queue
 from steelyard.services.evictions import eviction_views
+from steelyard.services.model_choices import chosen_models, models_view
 from steelyard.services.past_reasons import past_reasons
 from steelyard.services.policy import routes
 from steelyard.services.reasons import own_reasons, reason_view, scoped_reason, starving_reasons
@@ -55,7 +56,14 @@ def explanation(connection: View, scope: Scope, snapshots: FullSnapshots, row: R
     reasons = tuple(scoped_reason(reason, scope) for reason in found)
     decision = "waits" if phase == Phase.HELD else "finished" if phase == Phase.FINISHED else "running"
     answer = _answer(decision, reasons, None, [], None, False, None)
-    return {**answer, "scaled": scaled, "verdict": _verdict(row), **_past(connection, scope, row, now)}
+    models = chosen_models(connection, row["attempt_id"])
+    return {
+        **answer,
+        "scaled": scaled,
+        "models": models,
+        "verdict": _verdict(row),
+        **_past(connection, scope, row, now),
+    }
 
 
 def _past(connection: View, scope: Scope, row: Record, now: int) -> Json:
@@ -104,6 +112,7 @@ def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Reco
     return {
         **_answer(decision, shown, position, ahead, looked, found.approximate, policy.version),
         "reservation": _place_on_timeline(found.reservation),
+        "models": models_view(found.models),
         "remedies": [remedy_view(remedy, snapshot, policy, scope) for remedy in remedies],
         **_past(connection, scope, row, now),
     }
@@ -152,5 +161,6 @@ def _answer(
         "verdict": None,
         "scaled": None,
         "reservation": None,
+        "models": None,
         "remedies": [],
     }

@@ -37,6 +37,12 @@ def get_cycle(connection: Connection, scope: Scope, cycle_id: int) -> Record | N
     return None if row is None else record(row)
 
 
+def decisions_of(connection: Connection, attempt_id: int) -> str | None:
+    """What the cycle decided that placed an attempt; None where it was not placed, or that is not kept."""
+    query = select(_c.decisions_json).join(t.attempt, t.attempt.c.cycle_id == _c.id)
+    return connection.execute(query.where(t.attempt.c.id == attempt_id)).scalar()
+
+
 def cycle_ids(
     connection: Connection, scope: Scope, since: int, until: int, after: int | None, limit: int
 ) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -127,6 +128,20 @@ def test_what_is_over_is_explained_by_its_verdict(capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out
     assert "The program ended by itself with exit code 3." in said
     assert "Evidence (rule application.exit-code, catalogue 1-abc):" in said
+
+
+def test_it_is_told_on_which_model_it_runs_with_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    options = [
+        {"model": "A100", "flavor": "a100", "speed": 1000, "runs": 5, "room": 1, "given": 1},
+        {"model": "V100", "flavor": "v100", "speed": 400, "runs": 9, "room": 3, "given": 1},
+    ]
+    models = {"basis": "learned", "taken": "V100", "assigned": True, "options": options}
+    answer = {"decision": "running", "reasons": [], "verdict": None, "models": models}
+    fake = installed().on("GET /v1/workloads/wl_2/explanation", answer)
+    assert fake.run("explain", "wl_2") == 0
+    said = capsys.readouterr().out
+    assert "It took model V100: what was free was assigned so that most gets done." in said
+    assert re.search(r"V100 +v100 +0\.400 +9 finished runs +3 +1", said)
 
 
 def test_each_of_several_attempts_says_why_it_ended(capsys: pytest.CaptureFixture[str]) -> None:

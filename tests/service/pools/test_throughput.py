@@ -10,10 +10,15 @@ import pytest
 
 from steelyard.locale import LANGUAGES, reason_text
 from steelyard.model.errors import InvalidError
+from steelyard.model.ids import parse
+from steelyard.model.units import HOUR
+from steelyard.scheduling.run_times import MIN_SAMPLE
 from steelyard.services import declared, resource_admissions, verifications, workloads
+from steelyard.services.cycles import cycle_list, replay_cycle
 from steelyard.services.documents import parse_document
 from steelyard.store.database import sqlite_url
 from tests.service.pools.conftest import explained, refusal, request_of
+from tests.support.console import Pages
 from tests.support.found_engine import Found, FoundEngine
 from tests.support.house import ADMIN, House
 from tests.support.stores import doc
@@ -32,6 +37,11 @@ spec:
 kind: SchedulingPolicy
 metadata: {name: default}
 spec: {models: Advantage}
+"""
+TEMPLATE = """
+kind: Template
+metadata: {name: tune}
+spec: {version: "1", spec: {kind: training}}
 """
 BOTH = {"A100": 100, "V100": "40"}
 
@@ -162,3 +172,65 @@ def test_it_belongs_to_accelerators_only(simulated: House) -> None:
     with pytest.raises(InvalidError) as caught:
         workloads.submit(simulated.desk, ADMIN, document)
     assert caught.value.params["path"] == "spec.throughput"
+
+
+def test_explain_tells_which_model_it_took_or_waits_for_with_numbers(simulated: House) -> None:
+    for number in range(3):
+        submit(simulated, request_of(f"full-{number}", models=["A100"], expect={"run": "forever"}))
+    simulated.tick(3)
+    goes_on = {"expect": {"run": "forever"}}
+    indifferent = submit(simulated, asked("indifferent", {"A100": 100, "V100": 90}, **goes_on))
+    submit(simulated, asked("picky", {"A100": 100, "V100": 10}, **goes_on))
+    simulated.tick(3)
+    found = models_of(simulated, indifferent)
+    assert (found["basis"], found["taken"], found["assigned"]) == ("declared", "V100", True)
+    assert found["options"] == [
+        {"model": "A100", "flavor": "a100", "speed": 1000, "runs": None, "room": 1, "given": 1},
+        {"model": "V100", "flavor": "v100", "speed": 900, "runs": None, "room": 4, "given": 1},
+    ]
+    for number in range(3):
+        submit(simulated, request_of(f"rest-{number}", models=["V100"], expect={"run": "forever"}))
+    simulated.tick(3)
+    found = models_of(simulated, submit(simulated, asked("waits")))
+    assert (found["taken"], [each["room"] for each in found["options"]]) == (None, [0, 0])
+    page = Pages(simulated).as_("root").get(f"/workloads/{indifferent}/explanation").text
+    assert "It took model V100" in page
+    assert "0.900" in page
+    assert models_of(simulated, submit(simulated, request_of("says-nothing"))) is None
+    assert_replays(simulated)
+
+
+def test_speeds_are_learned_from_finished_runs_of_a_template(simulated: House) -> None:
+    simulated.apply(TEMPLATE)
+    for number in range(MIN_SAMPLE):
+        for model, seconds in (("A100", "4s"), ("V100", "8s")):
+            document = request_of(f"run-{model.lower()}-{number}", models=[model], expect={"run": seconds})
+            document["spec"]["template"] = "tune"
+            submit(simulated, document)
+        simulated.run_dry()
+    simulated.clock.advance(HOUR)
+    simulated.tick(2)
+    again = request_of("again", expect={"run": "forever"})
+    again["spec"]["template"] = "tune"
+    workload = submit(simulated, again)
+    simulated.tick(3)
+    found = models_of(simulated, workload)
+    assert (found["basis"], found["taken"]) == ("learned", "A100")
+    fast, slow = found["options"]
+    assert (fast["model"], fast["speed"], fast["runs"]) == ("A100", 1000, MIN_SAMPLE)
+    assert (slow["model"], slow["runs"]) == ("V100", MIN_SAMPLE)
+    assert 450 <= slow["speed"] <= 550
+    assert_replays(simulated)
+
+
+def models_of(house: House, workload: str) -> Any:
+    return workloads.explain_workload(house.desk, ADMIN, parse("workload", workload))["models"]
+
+
+def assert_replays(house: House) -> None:
+    """Every stored cycle is decided again as it was."""
+    cycles, _ = cycle_list(house.store, ADMIN, None, 50)
+    assert cycles
+    for each in cycles:
+        again = replay_cycle(house.store, ADMIN, house.desk.snapshots, parse("cycle", each["id"]))
+        assert again["same"] is True, again["differences"][:2]
