@@ -53,3 +53,22 @@ def test_array_tasks_that_failed_are_charged_no_more(house: House) -> None:
     house.run_until(lambda: charged(house) == 0)
     assert house.show(array)["group"]["failed"] == 5
     assert most == 6000
+
+
+def test_a_gang_that_gives_up_members_is_charged_for_what_is_left(house: House) -> None:
+    whole = {"gpu": 1, "cpu": 1, "memory": "1Gi"}
+    gang = house.submit("gang", requests=whole, expect={"run": "600s"}, count=8, min=2)
+    house.run_until(lambda: charged(house) == 8000)
+    higher = []
+    for number in range(3):
+        asked = {"requests": {**whole, "gpu": 2}, "expect": {"run": "600s"}, "priorityClass": "high"}
+        higher.append(house.submit(f"high-{number}", **asked))
+        house.run_until(lambda: house.phase(higher[-1]) == "running")
+        assert charged(house) == charged(house, "main", "queue") == 8000
+    for one in higher:
+        house.cancel(one)
+    house.run_until(lambda: charged(house) == 2000)
+    assert charged(house, "main", "queue") == 2000
+    assert (house.phase(gang), house.show(gang)["attempt"]) == ("running", 1)
+    house.cancel(gang)
+    house.run_until(lambda: charged(house) == 0)

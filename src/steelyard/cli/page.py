@@ -188,6 +188,8 @@ def _member(session: Session, member: Mapping[str, Any]) -> None:
         parts.append(session.text("cli.show.exit", code=member["exit_code"]))
     if member.get("exit_signal") is not None:
         parts.append(session.text("cli.show.signal", signal=member["exit_signal"]))
+    if member.get("receipt"):
+        parts.append(session.word("receipt", member["receipt"]["state"]))
     if member.get("endpoint"):
         parts.append(member["endpoint"])
     if member.get("limits"):
@@ -228,7 +230,10 @@ def _receipt(session: Session, receipt: Mapping[str, Any]) -> None:
 
 
 def draw_eviction(session: Session, eviction: Mapping[str, Any]) -> None:
-    """By whom it was stopped, and what it cost."""
+    """By whom it was stopped, and what it cost; of a gang that goes on, which members left it."""
+    if eviction.get("members"):
+        _shrunk(session, eviction)
+        return
     session.say(
         "cli.show.evicted",
         at=format_time(eviction["at"]),
@@ -237,6 +242,20 @@ def draw_eviction(session: Session, eviction: Mapping[str, Any]) -> None:
         rule=session.word("evicted-by", eviction["rule"]),
         limit=(eviction.get("limit") or {}).get("node"),
         queue=eviction.get("goes_to") or eviction.get("queue") or "–",
+    )
+
+
+def _shrunk(session: Session, eviction: Mapping[str, Any]) -> None:
+    left = [f"{member['role']}/{member['index']}" for member in eviction["members"]]
+    session.say(
+        "cli.show.shrunk",
+        at=format_time(eviction["at"]),
+        preemptor=eviction.get("preemptor_name") or eviction.get("preemptor"),
+        rule=session.word("evicted-by", eviction["rule"]),
+        members=", ".join(left[:8]) + (", …" if len(left) > 8 else ""),
+        quantity=amounts(session, eviction["quantity"]),
+        lost=format_duration(eviction.get("lost_time")),
+        stay=eviction["goes_on_with"],
     )
 
 

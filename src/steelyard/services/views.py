@@ -231,7 +231,7 @@ def _member(member: Record, allocations: list[Record], receipt: Record | None) -
         "id": render("member", member["id"]),
         "role": member["role"],
         "index": member["idx"],
-        "phase": member["phase"],
+        "phase": member["phase"] if member["released_at"] is None else "left",
         "cluster": member["cluster"],
         "node": member["node"],
         "started_at": member["started_at"],
