@@ -8,7 +8,7 @@ gang that can't be completed and a simulated eviction are undone by giving and t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from steelyard.model.resources import ACCELERATORS, DeviceClass
@@ -29,16 +29,13 @@ class Need:
     labels: tuple[tuple[str, str], ...]
     request: MemberRequest
     memory: int = 0  # MiB of each device
+    is_accelerated: bool = field(init=False)  # it asks for an accelerator
+    amounts: tuple[tuple[DeviceClass, int], ...] = field(init=False)  # of all classes, the primary first
 
-    @property
-    def is_accelerated(self) -> bool:
-        """True when it asks for an accelerator."""
-        return self.primary in ACCELERATORS
-
-    @property
-    def amounts(self) -> tuple[tuple[DeviceClass, int], ...]:
-        """All classes, the primary first."""
-        return ((self.primary, self.amount), *self.others)
+    def __post_init__(self) -> None:
+        """What is asked for again and again."""
+        object.__setattr__(self, "is_accelerated", self.primary in ACCELERATORS)
+        object.__setattr__(self, "amounts", ((self.primary, self.amount), *self.others))
 
 
 _CLASSES = (*ACCELERATORS, DeviceClass.CPU, DeviceClass.MEMORY)

@@ -6,8 +6,10 @@ Scores are kept by need and redone only for rows that changed since. A first fit
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -23,13 +25,25 @@ from steelyard.scheduling.sheet import Sheet, rows_with
 MOST_KEPT = 256
 
 
-@dataclass(slots=True)
-class _Ranking:
-    """Of one need on the rows of some flavors. `place` says where a row of the sheet stands in it, or −1."""
+#: Rankings that are kept ready beside the fleet.
+MOST_FORMS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Of one need on the rows of some flavors, whatever is free. `place` says where a row of the sheet stands
+    in it, or −1."""
 
     rows: Ints
-    place: Ints
+    place: array[int]
     flavors: Ints  # of each row, the number of its flavor among those asked for
+
+
+@dataclass(slots=True)
+class _Ranking:
+    """The scores of a form's rows."""
+
+    form: _Form
     scores: Ints
     at: int  # how much of the sheet's changes it has taken in
 
@@ -42,52 +56,88 @@ class NodeChoice:
         self._order = order
         self._prices = prices
         self._sheet: Sheet | None = None
+        self._best: BestFit | None = None
         self._value: NodeValue | None = None
+        self._scorers: dict[Need, Scores] = {}
         self._kept: dict[tuple[Need, tuple[str, ...]], _Ranking] = {}
 
     def beside(self, board: Board) -> NodeChoice:
-        """The same for another board."""
-        return NodeChoice(board, self._order, self._prices)
+        """The same for a board that was made beside this one's just now."""
+        made = NodeChoice(board, self._order, self._prices)
+        made._sheet = self.sheet.beside(board)
+        for key in self._kept:
+            known = self._ranking(*key)
+            made._kept[key] = _Ranking(known.form, known.scores.copy(), 0)
+        return made
 
     @property
     def sheet(self) -> Sheet:
         """Made when it is first asked for."""
         if self._sheet is None:
-            self._sheet = Sheet(self.board)
+            self._sheet = Sheet(self.board, self._order is NodeOrder.NODE_VALUE)
         return self._sheet
 
     def _scores(self, need: Need) -> Scores:
+        known = self._scorers.get(need)
+        if known is None:
+            known = self._scorers[need] = self._scorer(need)
+        return known
+
+    def _scorer(self, need: Need) -> Scores:
         """Best fit where there are no prices for the class, so that nothing is known of what comes."""
         classes = [cls for cls, _ in need.amounts if cls in ACCELERATORS]
         known = [cls for cls in (classes or ACCELERATORS) if cls in self._prices]
         if self._order is not NodeOrder.NODE_VALUE or not known:
-            return BestFit(self.sheet)
+            self._best = self._best or BestFit(self.sheet)
+            return self._best
         if self._value is None:
             self._value = NodeValue(self.sheet, self._prices)
         return self._value
 
     def _ranking(self, need: Need, flavors: tuple[str, ...]) -> _Ranking:
-        self.sheet.sync()
+        sheet = self.sheet
+        sheet.sync()
         known = self._kept.get((need, flavors))
         if known is None:
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
             known = self._kept[need, flavors] = self._ranked(need, flavors)
-        elif known.at < len(self.sheet.changed):
-            places = known.place[self.sheet.changed[known.at :]]
-            places = np.unique(places[places >= 0])
-            if len(places):
-                known.scores[places] = self._scores(need).of(need, known.rows[places])
-            known.at = len(self.sheet.changed)
+        elif known.at < len(sheet.changed):
+            place = known.form.place
+            changed = {place[row] for row in sheet.changed[known.at :]} - {-1}
+            if changed:
+                places = np.array(sorted(changed), dtype=np.int64)
+                known.scores[places] = self._scores(need).of(need, known.form.rows[places])
+            known.at = len(sheet.changed)
         return known
 
-    def _has_room(self, need: Need, flavor: str) -> bool:
+    def _may_hold(self, need: Need, flavors: tuple[str, ...], flavor: str) -> bool:
         """False where no node has enough of the flavor, whatever is asked for beside it: nothing to rank."""
+        if (need, flavors) in self._kept:
+            return True  # its scores say so themselves
         room = self.board.room(flavor)
         whole, part = divmod(need.amount, WHOLE_DEVICE) if need.is_accelerated else (0, need.amount)
         return room.first(0, whole, part) < len(room.most)
 
     def _ranked(self, need: Need, flavors: tuple[str, ...]) -> _Ranking:
+        form = self._form(need, flavors)
+        rows = form.rows
+        scores = self._scores(need).of(need, rows) if len(rows) else np.zeros(0, dtype=np.int64)
+        return _Ranking(form, scores, len(self.sheet.changed))
+
+    def _form(self, need: Need, flavors: tuple[str, ...]) -> _Form:
+        """It rests on what the nodes are, so it is kept for as long as that stays the same."""
+        memory = self.board.nodes.frame.memory
+        kept = memory.get("forms")
+        if kept is None or kept[0] != self.board.usable or len(cast("_Forms", kept[1])) >= MOST_FORMS:
+            kept = memory["forms"] = (self.board.usable, {})
+        forms = cast("_Forms", kept[1])
+        known = forms.get((need, flavors))
+        if known is None:
+            known = forms[need, flavors] = self._formed(need, flavors)
+        return known
+
+    def _formed(self, need: Need, flavors: tuple[str, ...]) -> _Form:
         sheet = self.sheet
         rows = rows_with(sheet, flavors)
         if need.labels:
@@ -98,31 +148,30 @@ class NodeChoice:
         place[rows] = np.arange(len(rows))
         asked = {name: number for number, name in enumerate(flavors)}
         of = np.array([asked.get(name, -1) for name in sheet.names], dtype=np.int64)[sheet.numbers[rows]]
-        scores = self._scores(need).of(need, rows) if len(rows) else np.zeros(0, dtype=np.int64)
-        return _Ranking(rows, place, of, scores, len(sheet.changed))
+        return _Form(rows, array("i", place.tolist()), of)
 
     def flavors(self, need: Need, flavors: tuple[str, ...]) -> Iterator[str]:
         """The flavors that could hold the need somewhere, the one with the best place first."""
-        if not any(self._has_room(need, flavor) for flavor in flavors):
+        if not any(self._may_hold(need, flavors, flavor) for flavor in flavors):
             return
         ranking = self._ranking(need, flavors)
-        scores = ranking.scores
+        scores, of = ranking.scores, ranking.form.flavors
         while len(scores):
             best = int(scores.argmax())
             if scores[best] == NO_PLACE:
                 return
-            number = int(ranking.flavors[best])
+            number = int(of[best])
             yield flavors[number]
-            scores = np.where(ranking.flavors == number, NO_PLACE, scores)
+            scores = np.where(of == number, NO_PLACE, scores)
 
     def places(
         self, need: Need, flavors: tuple[str, ...], flavor: str, avoid: Collection[int] = ()
     ) -> Iterator[tuple[int, int | None]]:
         """(node, what the device has left that a fraction should go on) of one of the flavors, best first."""
-        if not self._has_room(need, flavor):
+        if not self._may_hold(need, flavors, flavor):
             return
         ranking = self._ranking(need, flavors)
-        scores = ranking.scores
+        scores, of = ranking.scores, ranking.form.flavors
         number = flavors.index(flavor)
         ids, nodes = self.sheet.node_ids, self.sheet.nodes
         passed = False
@@ -130,17 +179,20 @@ class NodeChoice:
             best = int(scores.argmax())
             if scores[best] == NO_PLACE:
                 return
-            if ranking.flavors[best] != number:
-                scores = np.where(ranking.flavors == number, scores, NO_PLACE)
+            if of[best] != number:
+                scores = np.where(of == number, scores, NO_PLACE)
                 passed = True
                 continue
-            row = int(ranking.rows[best])
+            row = int(ranking.form.rows[best])
             node = ids[nodes[row]]
             if node not in avoid:
                 yield node, self._scores(need).device(need, row)
             if not passed:
                 scores, passed = scores.copy(), True
             scores[best] = NO_PLACE
+
+
+_Forms: TypeAlias = dict[tuple[Need, tuple[str, ...]], _Form]
 
 
 def node_choice(board: Board, policy: Policy, prices: PriceList) -> NodeChoice | None:

@@ -18,10 +18,12 @@ from steelyard.model.resources import DeviceClass
 from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import Need
 from steelyard.scheduling.prices import CORE_PRICES, MOST_IDLE, Ints, Prices, tables_of
-from steelyard.scheduling.sheet import Sheet
+from steelyard.scheduling.sheet import Facts, Sheet
 
 #: The score of a row that can't hold the need.
 NO_PLACE = -(2**62)
+#: Rows up to which it is faster to score one after the other.
+FEW = 12
 _CORE = np.array(CORE_PRICES, dtype=np.int64)
 _ROUNDING = 1000  # millionths of a device to the thousandths that scores are compared in
 
@@ -68,17 +70,41 @@ def amount_of(need: Need, device_class: DeviceClass) -> int:
 
 
 class BestFit:
-    """Where the fewest devices stay free, then the least CPU."""
+    """Where the fewest devices stay free, then the least CPU: free milli-devices weigh more than any CPU."""
 
     def __init__(self, sheet: Sheet) -> None:
         self.sheet = sheet
 
     def of(self, need: Need, rows: Ints) -> Ints:
-        """Free milli-devices weigh more than any CPU."""
-        fit = fit_of(self.sheet, need, rows)
-        free = self.sheet.free[self.sheet.nodes[rows]]
-        scores: Ints = np.where(fit.holds, -(free * 2**32 + fit.cpu), NO_PLACE)
+        """All at once where there are many, else one by one."""
+        if len(rows) <= FEW and all(row in self.sheet.facts for row in rows.tolist()):
+            return np.array([self._one(need, self.sheet.facts[row]) for row in rows.tolist()], dtype=np.int64)
+        sheet, nodes = self.sheet, self.sheet.nodes[rows]
+        cpu = sheet.cpu[nodes]
+        holds = cpu >= amount_of(need, DeviceClass.CPU)
+        holds &= sheet.memory[nodes] >= amount_of(need, DeviceClass.MEMORY)
+        if need.is_accelerated:
+            count, fraction = divmod(need.amount, WHOLE_DEVICE)
+            whole = sheet.whole[rows]
+            holds &= whole >= count
+            if fraction:
+                holds &= (whole > count) | (sheet.part[rows] >= fraction)
+        scores: Ints = np.where(holds, -(sheet.free[nodes] * 2**32 + cpu), NO_PLACE)
         return scores
+
+    def _one(self, need: Need, facts: Facts) -> int:
+        cpu, memory, free, whole, part = facts
+        for device_class, amount in need.amounts:
+            if device_class is DeviceClass.CPU:
+                if cpu < amount:
+                    return NO_PLACE
+            elif device_class is DeviceClass.MEMORY and memory < amount:
+                return NO_PLACE
+        if need.is_accelerated:
+            count, fraction = divmod(need.amount, WHOLE_DEVICE)
+            if whole < count or (fraction and whole == count and part < fraction):
+                return NO_PLACE
+        return -(free * 2**32 + cpu)
 
     def device(self, need: Need, row: int) -> int | None:
         """The tightest."""

@@ -1,21 +1,29 @@
 """What is free, as columns of numbers: a copy of the board that scores are computed on at once.
 
 A row is a node with one of its flavors, by node id; nodes have their own columns for CPU and memory. Rows
-follow the board: what it changed since the last look is read again, nothing else.
+follow the board: what it changed since the last look is read again, nothing else. What is left of each single
+device is kept only where somebody asks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import WHOLE_DEVICE
-from steelyard.scheduling.board import Board
+from steelyard.scheduling.board import Board, NodeState
 from steelyard.scheduling.prices import Ints
 from steelyard.scheduling.views import NodeView
+
+#: Of a node: free CPU and memory (the largest piece, where it has several), free accelerators in all, and
+#: what is left of each of them by flavor, whole ones first.
+_Read: TypeAlias = tuple[int, int, int, dict[str, list[int]]]
+#: Of a row: free CPU and memory, free accelerators of the node, whole devices, the largest part of one.
+Facts: TypeAlias = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +40,49 @@ class _Columns:
     rows_of: dict[int, list[int]]
     cpu: Ints
     memory: Ints
-    left: Ints
     free: Ints
+    whole: Ints
+    part: Ints
+    left: Ints | None  # of each device
 
 
 class Sheet:
     """Made once a cycle, when the first need asks for scores."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, is_detailed: bool = False) -> None:
+        """`is_detailed`: what is left of each device is asked for, too."""
         self.board = board
         self.at = 0
-        columns = _columns(board)
+        self._columns = columns = _columns(board, is_detailed)
         self.node_ids, self.flavors = columns.node_ids, columns.flavors
         self.names, self.numbers = columns.names, columns.numbers
         self.nodes, self.rows_of = columns.nodes, columns.rows_of
-        self.cpu, self.memory = columns.cpu.copy(), columns.memory.copy()
-        self.left, self.free = columns.left.copy(), columns.free.copy()
+        self.cpu, self.memory, self.free = columns.cpu.copy(), columns.memory.copy(), columns.free.copy()
+        self.whole, self.part = columns.whole.copy(), columns.part.copy()
+        self._left = None if columns.left is None or not is_detailed else columns.left.copy()
         self.changed: list[int] = []  # rows, in the order in which they changed
+        self.facts: dict[int, Facts] = {}  # of rows that changed
         self.sync()
+
+    def beside(self, board: Board) -> Sheet:
+        """The same for a board that was made beside this one just now."""
+        self.sync()
+        made = object.__new__(Sheet)
+        made.board, made.at, made._columns = board, len(board.touched), self._columns
+        made.node_ids, made.flavors = self.node_ids, self.flavors
+        made.names, made.numbers = self.names, self.numbers
+        made.nodes, made.rows_of = self.nodes, self.rows_of
+        made.cpu, made.memory, made.free = self.cpu.copy(), self.memory.copy(), self.free.copy()
+        made.whole, made.part = self.whole.copy(), self.part.copy()
+        made._left = None if self._left is None else self._left.copy()
+        made.changed, made.facts = [], dict(self.facts)
+        return made
+
+    @property
+    def left(self) -> Ints:
+        """What is left of each device; only on a detailed sheet."""
+        assert self._left is not None
+        return self._left
 
     def sync(self) -> None:
         """Reads again what the board changed."""
@@ -58,55 +91,84 @@ class Sheet:
             return
         for node in dict.fromkeys(touched[self.at :]):
             rows = self.rows_of.get(node)
-            if rows is None:
-                continue
-            at = int(self.nodes[rows[0]])
-            self.cpu[at], self.memory[at], lists = _read(self.board, node)
-            for row in rows:
-                self._write(row, lists.get(self.flavors[row], []))
-            self.free[at] = sum(map(sum, lists.values()))
-            self.changed += rows
+            if rows is not None:
+                self._read(node, rows)
         self.at = len(touched)
 
-    def _write(self, row: int, left: list[int]) -> None:
-        self.left = _wide(self.left, len(left))  # given back on a node that had shown fewer devices
-        self.left[row] = 0
-        self.left[row, : len(left)] = left
+    def _read(self, node: int, rows: list[int]) -> None:
+        state = self.board.known(node)
+        if state is None or self._left is not None:
+            self._read_lists(node, rows)
+            return
+        free = 0
+        by_flavor: dict[str, tuple[int, int]] = {}
+        for name, held in state.devices.items():
+            whole, part = len(held.whole), 0
+            free += whole * WHOLE_DEVICE
+            for left in held.part.values():
+                if left > 0:
+                    free += left
+                    if part < left < WHOLE_DEVICE:
+                        part = left
+                    whole += left == WHOLE_DEVICE
+            by_flavor[name] = whole, part
+        pieces = [by_flavor.get(self.flavors[row], (0, 0)) for row in rows]
+        self._note(rows, _space(state, DeviceClass.CPU), _space(state, DeviceClass.MEMORY), free, pieces)
+
+    def _read_lists(self, node: int, rows: list[int]) -> None:
+        cpu, memory, free, lists = _read(self.board, node)
+        each = [lists.get(self.flavors[row], []) for row in rows]
+        self._note(rows, cpu, memory, free, [_pieces(left) for left in each])
+        if self._left is not None:
+            for row, left in zip(rows, each, strict=True):
+                self._left = _wide(self._left, len(left))  # more than the node had shown before
+                self._left[row] = 0
+                self._left[row, : len(left)] = left
+
+    def _note(
+        self, rows: list[int], cpu: int, memory: int, free: int, pieces: list[tuple[int, int]]
+    ) -> None:
+        at = int(self.nodes[rows[0]])
+        self.cpu[at], self.memory[at], self.free[at] = cpu, memory, free
+        for row, (whole, part) in zip(rows, pieces, strict=True):
+            self.whole[row], self.part[row] = whole, part
+            self.facts[row] = (cpu, memory, free, whole, part)
+        self.changed += rows
 
 
-def _columns(board: Board) -> _Columns:
+def _columns(board: Board, is_detailed: bool) -> _Columns:
     memory = board.nodes.frame.memory
     kept = memory.get("sheet")
     if kept is None or kept[0] != board.usable:
-        made = _read_all(board)
+        made = _read_all(board, is_detailed)
     else:
         assert isinstance(kept[1], _Columns)
-        made = _followed(kept[1], board)
+        lacks = is_detailed and kept[1].left is None
+        made = _read_all(board, True) if lacks else _followed(kept[1], board)
     memory["sheet"] = (board.usable, made)
     return made
 
 
-def _read_all(board: Board) -> _Columns:
+def _read_all(board: Board, is_detailed: bool) -> _Columns:
     pairs = sorted((node, name) for name in board.usable for node in board.order(name))
     node_ids = sorted({node for node, _ in pairs})
     index = {node: number for number, node in enumerate(node_ids)}
     rows_of: dict[int, list[int]] = {}
     for row, (node, _) in enumerate(pairs):
         rows_of.setdefault(node, []).append(row)
-    nodes: Ints = np.array([index[node] for node, _ in pairs], dtype=np.int64)
     views = [board.nodes[node] for node in node_ids]
     found = [_read_view(view) for view in views]
-    left = _matrix([found[index[node]][2].get(name, []) for node, name in pairs])
-    free: Ints = np.zeros(len(node_ids), dtype=np.int64)  # of a node's accelerators
-    np.add.at(free, nodes, left.sum(axis=1))
+    lists = [found[index[node]][3].get(name, []) for node, name in pairs]
     flavors = [name for _, name in pairs]
     names = sorted(set(flavors))
     numbers = {name: number for number, name in enumerate(names)}
+    pieces = [_pieces(left) for left in lists]
     return _Columns(
-        views, node_ids, flavors, names, np.array([numbers[name] for name in flavors], dtype=np.int64),
-        nodes, rows_of,
-        np.array([cpu for cpu, _, _ in found], dtype=np.int64),
-        np.array([memory for _, memory, _ in found], dtype=np.int64), left, free,
+        views, node_ids, flavors, names, _ints([numbers[name] for name in flavors]),
+        _ints([index[node] for node, _ in pairs]), rows_of, _ints([cpu for cpu, *_ in found]),
+        _ints([memory for _, memory, *_ in found]), _ints([free for _, _, free, _ in found]),
+        _ints([whole for whole, _ in pieces]), _ints([part for _, part in pieces]),
+        _matrix(lists) if is_detailed else None,
     )  # fmt: skip
 
 
@@ -116,17 +178,33 @@ def _followed(known: _Columns, board: Board) -> _Columns:
     stale = [at for at, (old, new) in enumerate(zip(known.views, views, strict=True)) if old is not new]
     if not stale:
         return known
-    cpu, memory, left, free = known.cpu.copy(), known.memory.copy(), known.left.copy(), known.free.copy()
+    cpu, memory, free = known.cpu.copy(), known.memory.copy(), known.free.copy()
+    whole, part = known.whole.copy(), known.part.copy()
+    left = None if known.left is None else known.left.copy()
     for at in stale:
-        cpu[at], memory[at], lists = _read_view(views[at])
-        left = _wide(left, max(map(len, lists.values()), default=0))
-        rows = known.rows_of[known.node_ids[at]]
-        for row in rows:
+        cpu[at], memory[at], free[at], lists = _read_view(views[at])
+        for row in known.rows_of[known.node_ids[at]]:
             each = lists.get(known.flavors[row], [])
-            left[row] = 0
-            left[row, : len(each)] = each
-        free[at] = left[rows].sum()
-    return replace(known, views=views, cpu=cpu, memory=memory, left=left, free=free)
+            whole[row], part[row] = _pieces(each)
+            if left is not None:
+                left = _wide(left, len(each))
+                left[row] = 0
+                left[row, : len(each)] = each
+    return replace(
+        known, views=views, cpu=cpu, memory=memory, free=free, whole=whole, part=part, left=left
+    )
+
+
+def _ints(values: list[int]) -> Ints:
+    return np.array(values, dtype=np.int64)
+
+
+def _pieces(left: list[int]) -> tuple[int, int]:
+    """(whole devices, the largest part of one) of what is left of each device."""
+    whole = left.count(WHOLE_DEVICE)
+    if len(left) == whole:
+        return whole, 0
+    return whole, max([each for each in left if each < WHOLE_DEVICE], default=0)
 
 
 def _wide(left: Ints, width: int) -> Ints:
@@ -144,9 +222,7 @@ def _matrix(lists: list[list[int]]) -> Ints:
     return made
 
 
-def _read(board: Board, node: int) -> tuple[int, int, dict[str, list[int]]]:
-    """(free CPU, free memory, by flavor what is left of each device) of a node; the largest piece of CPU and
-    of memory, where a node has several."""
+def _read(board: Board, node: int) -> _Read:
     state = board.known(node)
     if state is None:
         return _read_view(board.nodes[node])
@@ -154,19 +230,24 @@ def _read(board: Board, node: int) -> tuple[int, int, dict[str, list[int]]]:
         name: [WHOLE_DEVICE] * len(held.whole) + sorted(left for left in held.part.values() if left > 0)
         for name, held in state.devices.items()
     }
-    cpu, memory = (
-        max((space.free for space in state.spaces.get(cls, ())), default=0)
-        for cls in (DeviceClass.CPU, DeviceClass.MEMORY)
-    )
-    return cpu, memory, devices
+    free = sum(map(sum, devices.values()))
+    return _space(state, DeviceClass.CPU), _space(state, DeviceClass.MEMORY), free, devices
 
 
-def _read_view(view: NodeView) -> tuple[int, int, dict[str, list[int]]]:
+def _space(state: NodeState, device_class: DeviceClass) -> int:
+    spaces = state.spaces.get(device_class)
+    if not spaces:
+        return 0
+    return spaces[0].free if len(spaces) == 1 else max([space.free for space in spaces])
+
+
+def _read_view(view: NodeView) -> _Read:
     devices = {
         name: [WHOLE_DEVICE] * len(free.whole) + sorted(part.remaining for part in free.partial)
         for name, free in view.accelerators.items()
     }
-    return _largest(view, DeviceClass.CPU), _largest(view, DeviceClass.MEMORY), devices
+    free = sum(map(sum, devices.values()))
+    return _largest(view, DeviceClass.CPU), _largest(view, DeviceClass.MEMORY), free, devices
 
 
 def _largest(view: NodeView, device_class: DeviceClass) -> int:
