@@ -26,7 +26,6 @@ from steelyard.control.idle import Idleness
 from steelyard.control.inventory import Inventory
 from steelyard.control.learning import Learning
 from steelyard.control.lease import Lease
-from steelyard.control.metering import Causes
 from steelyard.control.notes import forget_booked
 from steelyard.control.past import Past
 from steelyard.control.prices import Pricing
@@ -93,7 +92,6 @@ class Desk:
         self.drainer = Drainer(self.context)
         self.releaser = Releaser(self.context, self.flags)
         self.sight = Sight(self.context, self.inventory)
-        self.causes = Causes(self.context)
         self.past = Past(self.context)
         self.pricing = Pricing(self.context)
         self.learning = Learning(self.context)
@@ -237,7 +235,6 @@ class ControlLoop:
         if context.changed or due or desk.scheduler.more:
             context.changed = False
             self._cycle(desk)
-            desk.causes.run(desk.waiting)
         context.settle()
         desk.sealer.run()
         desk.retainer.run()

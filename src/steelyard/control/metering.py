@@ -1,4 +1,4 @@
-"""Why what nobody holds is idle: the meter's causes by flavor, after each cycle.
+"""Why what nobody holds is idle: the meter's causes by flavor, with each cycle.
 
 A flavor is idle for a reason only if somebody who waits could use it: work that waits for simulated GPUs
 does not make this machine's CPU idle for want of quota.
@@ -30,22 +30,22 @@ _RULES = frozenset(
 class Causes:
     """Sets the idle cause of each flavor's devices; nothing is written when nothing changed."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, waiting: Waiting) -> None:
         self._context = context
+        self._waiting = waiting
         self._cause: dict[str, str] = {}
         self._flavors: dict[str, FlavorView] | None = None
 
-    def run(self, waiting: Waiting) -> None:
-        """Book what changed."""
+    def run(self, now: int) -> None:
+        """Tell the meter what changed; the caller commits."""
         context = self._context
         flavors = context.state.flavors()
         if flavors is not self._flavors:
             self._flavors, self._cause = flavors, {}  # new devices know no cause yet
-        wanted = self._wanted(waiting, list(flavors.values()))
+        wanted = self._wanted(list(flavors.values()))
         changed = {name for name in flavors if self._cause.get(name) != wanted.get(name, SCHEDULABLE)}
         if not changed:
             return
-        now = context.now()
         ids: dict[str, list[int]] = {name: [] for name in changed}
         for device in context.state.devices.values():
             if device.flavor in changed and device.id in context.meter:
@@ -53,12 +53,11 @@ class Causes:
         for name in sorted(changed):
             cause = self._cause[name] = wanted.get(name, SCHEDULABLE)
             context.meter.set_idle_cause(ids[name], cause, now)
-        context.commit(context.unit(), now)
 
-    def _wanted(self, waiting: Waiting, flavors: list[FlavorView]) -> dict[str, str]:
+    def _wanted(self, flavors: list[FlavorView]) -> dict[str, str]:
         causes: dict[str, str] = {}
         for key, shape in self._context.state.waiting_shapes().items():
-            code = waiting.current(key)
+            code = self._waiting.current(key)
             if code is None:
                 continue
             cause = BLOCKED if code in _RULES else FRAGMENTED
