@@ -133,6 +133,7 @@ class Past:
         self._tree = tree
         self._nodes: dict[tuple[str, str], int] = {}  # of what has started, in parts of ONE ÷ UNIT
         self._sums: dict[Used, int] = {}
+        self.starts: dict[str, int] = {}  # by queue, how many have started in this cycle
         if not self.counts:
             self._history = History()
         else:
@@ -142,22 +143,32 @@ class Past:
     def start(self, who: Who, charges: Iterable[Charge]) -> None:
         """Something is placed in this cycle."""
         if self.counts:
+            self.starts[who[0]] = self.starts.get(who[0], 0) + 1
             for item in charges:
                 if item.tree == QUEUE_TREE:
                     self._charge(who, item.subject, item.quantity)
 
     def _charge(self, who: Who, subject: str, quantity: int) -> None:
         queue, project, user = who
-        amount = quantity * UNIT * self.penalty // ONE
-        for key in {(queue, "", "", subject), (queue, project, "", subject), (queue, project, user, subject)}:
-            self._sums[key] = self._sums.get(key, 0) + amount
-        tree = self._tree
+        amount, sums = quantity * UNIT * self.penalty // ONE, self._sums
+        key = (queue, "", "", subject)
+        sums[key] = sums.get(key, 0) + amount
+        if project:
+            key = (queue, project, "", subject)
+            sums[key] = sums.get(key, 0) + amount
+        if user:
+            key = (queue, project, user, subject)
+            sums[key] = sums.get(key, 0) + amount
+        tree, nodes = self._tree, self._nodes
         for node in tree.path(queue) if tree is not None and queue in tree.nodes else ():
-            self._nodes[node, subject] = self._nodes.get((node, subject), 0) + amount
+            nodes[node, subject] = nodes.get((node, subject), 0) + amount
 
     def node(self, node: str, subject: str) -> int:
         """Of a queue or cohort, in millionths."""
-        key = (node, subject)
+        return self.at((node, subject))
+
+    def at(self, key: tuple[str, str]) -> int:
+        """As `node`, of (node, subject)."""
         return self._history.nodes.get(key, 0) + self._nodes.get(key, 0)
 
     def of(self, queue: str, project: str, user: str, subject: str) -> int:

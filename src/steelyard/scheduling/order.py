@@ -194,6 +194,11 @@ class Waiting:
     # --- the tournament ----------------------------------------------------------------------------
     def _refresh(self) -> None:
         """Sets the stale queues, and all above them, among their siblings anew, each node once."""
+        if len(self._stale) == 1:
+            path = self._lines[self._stale.pop()].path
+            for child, parent in zip(path, (*path[1:], _TOP), strict=True):
+                self._set(child, parent)
+            return
         levels: dict[int, dict[str, str]] = {}  # by distance from the root: node → its parent
         for queue in sorted(self._stale):
             above = _TOP

@@ -66,12 +66,18 @@ def rules_of(policy: Policy, tree: QuotaTree | None, node: str) -> RulesInForce:
 
 
 class Rules:
-    """`rules_of` for one policy and tree, each node once. For a cycle, which asks often."""
+    """`rules_of` for one policy and tree, each node once: kept beside the tree while that policy lasts."""
 
     def __init__(self, policy: Policy, tree: QuotaTree | None) -> None:
         self._policy = policy
         self._tree = tree
         self._known: dict[str, RulesInForce] = {}
+        if tree is not None:
+            kept = tree.memory.get("rules")
+            if isinstance(kept, tuple) and kept[0] is policy:
+                self._known = kept[1]
+            else:
+                tree.memory["rules"] = (policy, self._known)
 
     def of(self, node: str) -> RulesInForce:
         """See `rules_of`."""

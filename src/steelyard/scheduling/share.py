@@ -15,7 +15,8 @@ A class without any limit in the tree is nobody's, so nothing of it is above quo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from steelyard.model.policy import FLAVOR_PREFIX, USUAL_WEIGHT
@@ -31,8 +32,8 @@ _SHOWN = WHOLE // 10**6
 #: (1 where the weight is 0, share): compares as it should.
 Share: TypeAlias = tuple[int, int]
 NONE: Share = (0, 0)
-#: Of one class, its subjects with what the node owns of each, and what the parent could ever have.
-_Group: TypeAlias = tuple[str, tuple[tuple[str, int], ...], int]
+#: Of one class: (key of a usage, subject, what the node owns of it), and what the parent could ever have.
+_Group: TypeAlias = tuple[tuple[tuple[tuple[str, str], str, int], ...], int]
 
 
 def shown(share: Share) -> int | None:
@@ -50,8 +51,10 @@ class Shares:
         self.tree = tree
         self._rules = rules
         self._past = past if past is not None and past.counts else None
-        self._classes = _governed(tree, flavors)
-        self._groups: dict[str, tuple[_Group, ...]] = {}
+        kept = tree.memory.get("shares")
+        if not isinstance(kept, _Kept) or kept.flavors is not flavors:
+            kept = tree.memory["shares"] = _Kept(flavors, _governed(tree, flavors), {})
+        self._classes, self._groups = kept.classes, kept.groups
 
     def flows(self, usage: Usage, node: str, asked: Mapping[str, int]) -> dict[str, dict[str, int]]:
         """What would be added to each node of the path, by governed subject, if so much were charged."""
@@ -61,54 +64,69 @@ class Shares:
                 added.setdefault(name, {})[subject] = delta
         return added
 
+    def added(self, usage: Usage, queue: str, node: str, asked: Mapping[str, int]) -> dict[str, int]:
+        """As `flows`, of one node of the queue's path."""
+        added: dict[str, int] = {}
+        for subject, quantity in asked.items():
+            for key, local in self.tree.flow(queue, subject):
+                if not quantity:
+                    break
+                if key[0] == node:
+                    added[subject] = quantity
+                    break
+                if local:
+                    used = usage.get(key, 0)
+                    quantity = max(0, used + quantity - local) - max(0, used - local)
+        return added
+
     def borrows(self, usage: Usage, node: str, added: Mapping[str, int]) -> bool:
         """True when the node would have more of what is added than it owns."""
         if self.tree.nodes[node].parent is None:
             return False
-        for _, subjects, _ in self._groups_of(node):
-            flavored = [
-                usage.get((node, subject), 0) + added[subject] > owned
-                for subject, owned in subjects
-                if subject in added
-            ]
-            if flavored and all(flavored):
-                return True
+        for subjects, _ in self._groups_of(node):
+            is_asked = False
+            for key, subject, owned in subjects:
+                if subject in added:
+                    is_asked = True
+                    if usage.get(key, 0) + added[subject] <= owned:
+                        break
+            else:
+                if is_asked:
+                    return True
         return False
 
-    def share(self, usage: Usage, node: str, added: Mapping[str, int] | None = None) -> Share:
-        """The node's dominant share with what would be added; on the flavor where that adds least."""
+    def share(
+        self, usage: Usage, node: str, added: Mapping[str, int] | None = None, only_now: bool = False
+    ) -> Share:
+        """The node's dominant share with what would be added; on the flavor where that adds least. With
+        `only_now` the past does not count."""
         if self.tree.nodes[node].parent is None:
             return NONE
-        most = 0
-        for _, subjects, whole in self._groups_of(node):
-            above = 0
+        most, past = 0, self._past
+        for subjects, whole in self._groups_of(node):
+            above = lately = 0
             least: int | None = None
-            for subject, owned in subjects:
-                used = usage.get((node, subject), 0)
-                over = max(0, used - owned)
+            for key, subject, owned in subjects:
+                used = usage.get(key, 0)
+                over = used - owned if used > owned else 0
                 above += over
                 if added and subject in added:
                     more = max(0, used + added[subject] - owned) - over
-                    least = more if least is None else min(least, more)
+                    least = more if least is None or more < least else least
+                if past is not None:  # in millionths
+                    lately += max(0, past.at(key) - owned * UNIT)
             above += least or 0
-            if self._past is None:
+            if not above and not lately:
+                continue
+            if past is None:
                 most = max(most, above * WHOLE // whole)
             else:
-                lately = self._past_above(node, subjects)
-                step = self._past.penalty
-                above = above * UNIT * step + lately * (ONE - step)
+                above = above * UNIT * past.penalty + lately * (ONE - past.penalty)
                 most = max(most, above * WHOLE // (whole * UNIT * ONE))
-        weight = self._rules.of(node).weight
         if not most:
             return NONE
+        weight = self._rules.of(node).weight
         return (0, most * USUAL_WEIGHT // weight) if weight else (1, most)
-
-    def _past_above(self, node: str, subjects: Iterable[tuple[str, int]]) -> int:
-        """In millionths."""
-        past = self._past
-        if past is None:
-            return 0
-        return sum(max(0, past.node(node, subject) - owned * UNIT) for subject, owned in subjects)
 
     def _groups_of(self, node: str) -> tuple[_Group, ...]:
         known = self._groups.get(node)
@@ -116,16 +134,25 @@ class Shares:
             parent = self.tree.nodes[node].parent
             assert parent is not None
             found: list[_Group] = []
-            for name, subjects in self._classes:
+            for subjects in self._classes:
                 whole = sum(potential(self.tree, parent, subject) for subject in subjects)
                 if whole > 0:
-                    owned = tuple((subject, self.tree.subtree(node, subject)) for subject in subjects)
-                    found.append((name, owned, whole))
+                    owned = ((subject, self.tree.subtree(node, subject)) for subject in subjects)
+                    found.append((tuple(((node, name), name, amount) for name, amount in owned), whole))
             known = self._groups[node] = tuple(found)
         return known
 
 
-def _governed(tree: QuotaTree, flavors: Mapping[str, FlavorView]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What follows from the tree and the flavors alone, beside the tree."""
+
+    flavors: Mapping[str, FlavorView]
+    classes: tuple[tuple[str, ...], ...]
+    groups: dict[str, tuple[_Group, ...]]  # by node
+
+
+def _governed(tree: QuotaTree, flavors: Mapping[str, FlavorView]) -> tuple[tuple[str, ...], ...]:
     """The sums that are compared: each limited class by itself, and the limited flavors of each class."""
     found: dict[str, list[str]] = {}
     for subject in sorted(tree.subjects):
@@ -136,4 +163,4 @@ def _governed(tree: QuotaTree, flavors: Mapping[str, FlavorView]) -> tuple[tuple
                 continue  # devices of nobody knows which class
             name = FLAVOR_PREFIX + flavor.device_class.value
         found.setdefault(name, []).append(subject)
-    return tuple((name, tuple(subjects)) for name, subjects in sorted(found.items()))
+    return tuple(tuple(subjects) for _, subjects in sorted(found.items()))

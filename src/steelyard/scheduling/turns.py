@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from steelyard.model.policy import FLAVOR_PREFIX, QUEUE_TREE, USUAL_WEIGHT, Policy, Precedence, QueueOrder
@@ -10,6 +11,7 @@ from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.history import Past
 from steelyard.scheduling.ledger import Ledger
+from steelyard.scheduling.memo import MOST_KEPT
 from steelyard.scheduling.precedence import size
 from steelyard.scheduling.rules import Rules
 from steelyard.scheduling.share import NONE, WHOLE, Share, Shares
@@ -31,6 +33,24 @@ def band_of(policy: Policy, shape: Shape) -> tuple[int, int]:
     return max(shape.priority, highest), found.ageing
 
 
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What follows from a shape by the policy and the tree."""
+
+    shape: Shape
+    band: int
+    ageing: int
+    asked: Mapping[str, int]
+    who: tuple[str, str, str, str]  # queue, project, user, the class it is measured by
+    precedence: Precedence
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    basis: tuple[object, ...]
+    terms: dict[str, _Terms]
+
+
 class Turns:
     """The order's terms for one cycle. `ledger` and `past` are those of the cycle: shares follow them."""
 
@@ -47,16 +67,36 @@ class Turns:
         self.strict = policy.order is QueueOrder.STRICT_PRIORITY
         self._rules = rules
         self._flavors = snapshot.flavors
-        self._bands: dict[str, tuple[int, int]] = {}
-        self._asked: dict[str, dict[str, int]] = {}
+        self._terms = self._kept()
+        self._uses: dict[tuple[str, str, str, str], tuple[int, tuple[int, int]]] = {}
         self._bounds: dict[str, int] = {}
+
+    def _kept(self) -> dict[str, _Terms]:
+        """What was made of shapes by the same tree, flavors and policy, beside the tree."""
+        if self.tree is None:
+            return {}
+        basis = (self._flavors, self.policy)
+        kept = self.tree.memory.get("terms")
+        if not isinstance(kept, _Kept) or any(a is not b for a, b in zip(kept.basis, basis, strict=True)):
+            kept = self.tree.memory["terms"] = _Kept(basis, {})
+        elif len(kept.terms) > MOST_KEPT:
+            kept.terms.clear()
+        return kept.terms
+
+    def terms(self, shape: Shape) -> _Terms:
+        """What follows from the shape alone."""
+        known = self._terms.get(shape.key)
+        if known is None or (known.shape is not shape and known.shape != shape):
+            band, ageing = band_of(self.policy, shape)
+            who = (shape.queue, shape.project, shape.user or "", primary_class(shape))
+            precedence = self._rules.of(shape.queue).precedence
+            known = self._terms[shape.key] = _Terms(shape, band, ageing, self._asks(shape), who, precedence)
+        return known
 
     def band(self, shape: Shape) -> tuple[int, int]:
         """See `band_of`."""
-        known = self._bands.get(shape.key)
-        if known is None:
-            known = self._bands[shape.key] = band_of(self.policy, shape)
-        return known
+        terms = self.terms(shape)
+        return terms.band, terms.ageing
 
     def is_due(self, queue: str, item: PendingItem) -> bool:
         """True when it has waited half of the queue's starvation bound, since it was last requeued."""
@@ -67,13 +107,15 @@ class Turns:
 
     def key(self, shape: Shape, item: PendingItem) -> Key:
         """Within its queue."""
-        band, ageing = self.band(shape)
-        project, user = self.uses(shape)
+        terms = self.terms(shape)
+        project, user = self._used(terms) if self.past.counts else (0, 0)
         due = self.is_due(shape.queue, item)
-        still = size(self.precedence(shape.queue), shape, item)
+        still = 0
+        if terms.precedence is not Precedence.FIRST_COME:
+            still = size(terms.precedence, shape, item)
         return (
-            not item.guaranteed, -band, not due, project, user, still,
-            item.submitted + ageing, item.workload_id, item.attempt_id,
+            not item.guaranteed, -terms.band, not due, project, user, still,
+            item.submitted + terms.ageing, item.workload_id, item.attempt_id,
         )  # fmt: skip
 
     def precedence(self, queue: str) -> Precedence:
@@ -83,26 +125,32 @@ class Turns:
     def uses(self, shape: Shape) -> tuple[int, int]:
         """The part of its project, and of its user, of what the queue has used lately of the class it asks
         for, each by its weight. Grows while a cycle goes on, and never falls."""
-        past = self.past
-        if not past.counts:
-            return 0, 0
-        subject = primary_class(shape)
-        whole = max(1, past.before(shape.queue, subject))
-        user = shape.user or ""
-        project = past.of(shape.queue, shape.project, "", subject)
-        own = past.of(shape.queue, shape.project, user, subject) if user else 0
-        return (
-            _weighed(project, whole, self.policy.weights.get(f"project/{shape.project}", USUAL_WEIGHT)),
-            _weighed(own, whole, self.policy.weights.get(f"user/{user}", USUAL_WEIGHT)),
-        )
+        return self._used(self.terms(shape)) if self.past.counts else (0, 0)
+
+    def _used(self, terms: _Terms) -> tuple[int, int]:
+        """Made anew only when something of the queue has started."""
+        past, who = self.past, terms.who
+        starts = past.starts.get(who[0], 0)
+        known = self._uses.get(who)
+        if known is None or known[0] != starts:
+            queue, name, user, subject = who
+            whole = max(1, past.before(queue, subject))
+            project = past.of(queue, name, "", subject)
+            own = past.of(queue, name, user, subject) if user else 0
+            weights = self.policy.weights
+            known = self._uses[who] = (
+                starts,
+                (
+                    _weighed(project, whole, weights.get(f"project/{name}", USUAL_WEIGHT)),
+                    _weighed(own, whole, weights.get(f"user/{user}", USUAL_WEIGHT)),
+                ),
+            )
+        return known[1]
 
     def asked(self, shape: Shape) -> Mapping[str, int]:
         """What the shape would add to its queue, by governed subject: each flavor it allows as if it were
         the one."""
-        known = self._asked.get(shape.key)
-        if known is None:
-            known = self._asked[shape.key] = self._asks(shape)
-        return known
+        return self.terms(shape).asked
 
     def _asks(self, shape: Shape) -> dict[str, int]:
         subjects = self.tree.subjects if self.tree is not None else frozenset()
@@ -126,12 +174,11 @@ class Turns:
 
     def rank(self, node: str, shape: Shape, item: PendingItem) -> Rank:
         """Of a queue or cohort among its siblings, with this attempt as its first."""
-        band, ageing = self.band(shape)
-        share = NONE
+        terms, share = self.terms(shape), NONE
         if self.shares is not None and not self.strict and node in self.shares.tree.nodes:
             share = self._standing(self.shares, node, shape, item)
-        time = item.submitted + ageing
-        return (not item.guaranteed, share, -band, time, item.workload_id, item.attempt_id)
+        time = item.submitted + terms.ageing
+        return (not item.guaranteed, share, -terms.band, time, item.workload_id, item.attempt_id)
 
     def _standing(self, shares: Shares, node: str, shape: Shape, item: PendingItem) -> Share:
         usage = self.ledger.worlds[-1][QUEUE_TREE]
@@ -139,7 +186,7 @@ class Turns:
             return NONE
         if self.fair and self.is_due(shape.queue, item):
             return shares.share(usage, node)
-        added = shares.flows(usage, shape.queue, self.asked(shape)).get(node, {})
+        added = shares.added(usage, shape.queue, node, self.asked(shape))
         if self.fair:
             return shares.share(usage, node, added)
         return (0, 1) if shares.borrows(usage, node, added) else NONE
