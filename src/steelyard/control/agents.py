@@ -1,7 +1,8 @@
 """One agent a cluster: the only caller of its engine, in a thread of its own.
 
 A cluster that hangs or is lost blocks nobody else. The loops hand over commands after their commit
-and take what the agent saw from a mailbox; engines are called at no other place.
+and take what the agent saw from a mailbox; engines are called at no other place. An engine that tells of
+ends by itself is observed in a second thread, so that starts and observations do not wait for each other.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import structlog
 
+from steelyard.control import readings
 from steelyard.engines.port import (
     AttemptStart,
     Capabilities,
@@ -28,10 +30,10 @@ from steelyard.engines.port import (
     Sample,
     Signal,
     StartReply,
+    StartState,
 )
 from steelyard.model.resources import FoundNode
-from steelyard.services.failure_catalogue import load_catalogue
-from steelyard.services.failure_log import TAIL, Line, scan
+from steelyard.services.failure_log import Line
 
 log = structlog.get_logger(__name__)
 Item = TypeVar("Item")
@@ -138,14 +140,14 @@ class Agent:
         self.mailbox: queue.SimpleQueue[Seen] = queue.SimpleQueue()
         self.poll = IDLE_POLL
         self._cursor: str | None = None
+        self._afresh = False  # what is observed next is to be complete
         self._next_inventory = 0.0
         self.sampling = False  # somebody wants to know what is used
         self._next_sample = 0.0
-        self._described = False
-        self._failing = False
-        self._thread: threading.Thread | None = None
-        self._closed = False
-        self._observe_at = 0.0
+        self._described = self._failing = False
+        self._threads: list[threading.Thread] = []
+        self._stir = threading.Event()  # wakes the thread that observes, where that is one of its own
+        self._observe_at, self._closed = 0.0, False
         self._news = True  # there may be something to observe at once
         self._told = isinstance(engine, Herald)
         if isinstance(engine, Herald):
@@ -154,23 +156,30 @@ class Agent:
     def _nudge(self) -> None:
         """Wakes the thread for an observation."""
         self._news = True
-        self._inbox.put(Forget(()))
+        if self._told:
+            self._stir.set()
+        else:
+            self._inbox.put(Forget(()))
 
     def send(self, command: Command) -> None:
         """Hand over a command; it is carried out in order."""
         self._inbox.put(command)
 
     def start(self) -> None:
-        """Run in a thread until `close`."""
-        self._thread = threading.Thread(target=self._run, name=f"cluster-{self.cluster}", daemon=True)
-        self._thread.start()
+        """Run in threads until `close`."""
+        self._begin("cluster", self._tell if self._told else self._run)
+
+    def _begin(self, name: str, run: Callable[[], None]) -> None:
+        self._threads.append(threading.Thread(target=run, name=f"{name}-{self.cluster}", daemon=True))
+        self._threads[-1].start()
 
     def close(self) -> None:
         """End the thread; running work goes on."""
         self._closed = True
         self._inbox.put(None)
-        if self._thread is not None:
-            self._thread.join(timeout=5)
+        self._stir.set()
+        for thread in tuple(self._threads):
+            thread.join(timeout=5)
         self.engine.close()
 
     def set_poll(self, busy: bool, quiet: bool) -> None:
@@ -184,17 +193,23 @@ class Agent:
 
     def look_again(self) -> None:
         """Forget the cursor: the next observation is a complete one."""
-        self._cursor = None
-        self._next_inventory = 0.0
+        self._afresh = True
+        self.look_at_inventory()
 
     def look_at_inventory(self) -> None:
-        """Something was lost: what is there is looked at with the next observation."""
+        """Something was lost: what is there is looked at soon."""
         self._next_inventory = 0.0
+        if self._told:
+            self._inbox.put(Forget(()))
 
     def step(self) -> None:
         """One pass: commands, then an observation, and the inventory when it is due."""
         self._commands([])
         self._observe()
+        self._look()
+
+    def _look(self) -> None:
+        """What is looked at now and then, when it is due."""
         if self._clock() >= self._next_inventory:
             self._inventory()
         if self.sampling and self._clock() >= self._next_sample:
@@ -202,15 +217,35 @@ class Agent:
 
     def _run(self) -> None:
         while not self._closed:
-            if self._news or not self._told or self._clock() >= self._observe_at:
-                self.step()
-            try:
-                command = self._inbox.get(timeout=max(0.0, self._observe_at - self._clock()))
-            except queue.Empty:
-                continue
-            if command is None:
+            self.step()
+            if not self._await_command(self._observe_at):
                 return
-            self._commands([command])
+
+    def _tell(self) -> None:
+        """Commands, while another thread observes."""
+        self.step()
+        if not self._closed:
+            self._begin("watch", self._watch)
+        while self._await_command(min(self._clock() + SAMPLE_EVERY, self._next_inventory)):
+            self._look()
+
+    def _watch(self) -> None:
+        while not self._closed:
+            if self._news or self._clock() >= self._observe_at:
+                self._observe()
+            self._stir.wait(max(0.0, self._observe_at - self._clock()))
+            self._stir.clear()
+
+    def _await_command(self, until: float) -> bool:
+        """Carries out what comes first until then, and what is there by then; False when it was closed."""
+        try:
+            command = self._inbox.get(timeout=max(0.0, until - self._clock()))
+        except queue.Empty:
+            return not self._closed
+        if command is None:
+            return False
+        self._commands([command])
+        return not self._closed
 
     def _commands(self, commands: list[Command]) -> None:
         """Carry out these commands and whatever else waits."""
@@ -228,7 +263,10 @@ class Agent:
     def _carry_out(self, command: Command) -> None:
         try:
             if isinstance(command, Start):
-                self._report(Seen(self.cluster, replies=self.engine.start(command.attempts)))
+                replies = self.engine.start(command.attempts)
+                self.mailbox.put(Seen(self.cluster, replies=replies))
+                if any(reply.state is StartState.REFUSED for reply in replies):
+                    self._wake()  # else nothing follows from it
             elif isinstance(command, Stop):
                 self.engine.stop(command.attempt_ids, command.grace)
             elif isinstance(command, Checkpoint):
@@ -236,18 +274,19 @@ class Agent:
             elif isinstance(command, Fence):
                 self._report(Seen(self.cluster, fences=self.engine.fence(command.attempt_ids)))
             elif isinstance(command, ReadEnd):
-                self._report(Seen(self.cluster, ends=tuple(self._ends_of(command))))
+                ends = tuple(readings.ends_of(self.engine, command.members))
+                self._report(Seen(self.cluster, ends=ends))
             elif isinstance(command, ReadResult):
-                self._report(Seen(self.cluster, results=tuple(self._results_of(command))))
+                results = tuple(readings.results_of(self.engine, command.files))
+                self._report(Seen(self.cluster, results=results))
             elif isinstance(command, Probe):
                 self._report(Seen(self.cluster, probes=self.engine.probe_release(command.attempt_ids)))
             else:
                 self.engine.forget(command.attempt_ids)
-        except EngineUnavailable as error:
-            self._unreachable(error)
         except Exception as error:
             # an engine's call: whatever went wrong in it must not end this cluster's thread
-            log.exception("engine-call-failed", cluster=self.cluster, command=type(command).__name__)
+            if not isinstance(error, EngineUnavailable):
+                log.exception("engine-call-failed", cluster=self.cluster, command=type(command).__name__)
             self._unreachable(error)
 
     def _save(self, command: Checkpoint) -> None:
@@ -255,64 +294,34 @@ class Agent:
             for attempt_id in command.attempt_ids:
                 self.engine.signal(attempt_id, Signal.CHECKPOINT)
 
-    def _ends_of(self, command: ReadEnd) -> Iterator[tuple[str, str, tuple[Line, ...]]]:
-        """Read here, and not in the control thread: a log may be made to be read slowly. One that can't be
-        read leaves its verdict to the counters."""
-        for attempt_id, member_id in command.members:
-            try:
-                chunk = self.engine.logs(member_id, -TAIL, TAIL)
-            except Exception:
-                # an engine's call, as in `_carry_out`; the attempt's end does not wait for its log
-                log.warning("log-not-read", cluster=self.cluster, member=member_id, exc_info=True)
-                continue
-            begin = chunk.next_offset - len(chunk.data)
-            yield attempt_id, member_id, scan(load_catalogue(), member_id, chunk.data, begin)
-
-    def _results_of(self, command: ReadResult) -> Iterator[tuple[str, bytes | None]]:
-        for attempt_id, member_id, path, limit in command.files:
-            try:
-                yield attempt_id, self.engine.read_artifact(attempt_id, member_id, path, limit)
-            except Exception:
-                # an engine's call, as in `_carry_out`; the attempt's end does not wait for its result
-                log.warning("result-not-read", cluster=self.cluster, member=member_id, exc_info=True)
-                yield attempt_id, None
-
     def _observe(self) -> None:
         self._news, self._observe_at = False, self._clock() + self.poll
         try:
             if not self._described:
                 self._report(Seen(self.cluster, capabilities=self.engine.capabilities()))
                 self._described = True
-            observation = self.engine.observe(self._cursor)
-        except EngineUnavailable as error:
-            self._unreachable(error)
-            return
+            cursor = None if self._afresh else self._cursor
+            self._afresh = False
+            observation = self.engine.observe(cursor)
         except Exception as error:
             # an engine's call, as above
-            log.exception("engine-observe-failed", cluster=self.cluster)
+            if not isinstance(error, EngineUnavailable):
+                log.exception("engine-observe-failed", cluster=self.cluster)
             self._unreachable(error)
             return
         self._cursor = observation.cursor
         self._failing = False
-        probes = self._probe_gone(observation.gone)
+        probes = readings.probes_of(self.engine, observation.gone)
         self.mailbox.put(Seen(self.cluster, observation=observation, probes=probes))
         if observation.members or observation.complete:
             self._wake()
-
-    def _probe_gone(self, attempt_ids: tuple[str, ...]) -> tuple[ReleaseProbe, ...]:
-        """What was observed is told in any case: who can't be probed now is when its end is booked."""
-        try:
-            return self.engine.probe_release(attempt_ids) if attempt_ids else ()
-        except Exception:
-            # an engine's call, as above
-            log.warning("gone-not-probed", cluster=self.cluster, exc_info=True)
-            return ()
 
     def _inventory(self) -> None:
         try:
             nodes = self.engine.inventory()
         except Exception as error:
             # an engine's call, as above
+            self._next_inventory = self._clock() + self.poll
             self._unreachable(error)
             return
         self._next_inventory = self._clock() + INVENTORY_EVERY
@@ -330,7 +339,7 @@ class Agent:
         self._report(Seen(self.cluster, samples=samples))
 
     def _unreachable(self, error: BaseException) -> None:
-        self._cursor = None
+        self._afresh = True
         if not self._failing:
             log.warning("cluster-unreachable", cluster=self.cluster, error=str(error))
         self._failing = True
@@ -386,9 +395,6 @@ def drain(agents: Sequence[Agent]) -> list[Seen]:
     """Everything the agents saw, in their own order, clusters by name."""
     found: list[Seen] = []
     for agent in sorted(agents, key=lambda a: a.cluster):
-        while True:
-            try:
-                found.append(agent.mailbox.get_nowait())
-            except queue.Empty:
-                break
+        while not agent.mailbox.empty():  # nobody else takes from it
+            found.append(agent.mailbox.get_nowait())
     return found

@@ -283,7 +283,8 @@ class ExecStream(Protocol):
 
 @runtime_checkable
 class Herald(Protocol):
-    """An engine that can tell when an observation should not wait for the next poll."""
+    """An engine that can tell when an observation should not wait for the next poll. Its `observe`, and the
+    `probe_release` that goes with it, are called from another thread than everything else."""
 
     def on_news(self, tell: Callable[[], None]) -> None:
         """`tell` is called, from any thread, whenever members may have ended. A call may be lost: polling

@@ -58,6 +58,12 @@ class Door:
         self._listener = _listen(layout)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
+    def close(self) -> None:
+        """Nobody is let in any more, or kept waiting: whoever asks next finds the next runner."""
+        self._listener.close()
+        for connection in self.connections:
+            connection.socket.close()
+
     def tell(self, count: int) -> None:
         """Wakes whoever listens and was told of another count. One that does not read is not told twice."""
         for connection in self.connections:

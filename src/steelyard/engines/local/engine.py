@@ -99,6 +99,7 @@ class LocalEngine:
         self._work_limit = work_limit
         self._floor = Floor(self._layout.data, min_free)
         self._link = Link(self._layout, install_id, runner_idle_seconds)
+        self._watching = self._link.another()  # a start does not wait for an observation
         self._isolation = EngineIsolation(self._link, isolation)
         self._keeping = Keeping(self._link, self._layout, now, keep_work, keep_artifacts)
         self._logs = MemberLogs(self._layout, log_limit)
@@ -201,7 +202,7 @@ class LocalEngine:
     def observe(self, cursor: str | None) -> Observation:
         """See the port. Where the runner can't be asked for its version, its members' notes are read."""
         try:
-            seen, self._mismatch = self._link.ask("observe", cursor=cursor, isolation=True), None
+            seen, self._mismatch = self._watching.ask("observe", cursor=cursor, isolation=True), None
         except RunnerMismatch as mismatch:
             seen, self._mismatch = self._watcher.observe(), mismatch
         self._logs.seen(seen["members"])
@@ -306,6 +307,7 @@ class LocalEngine:
         self._machine.close()
         if self._listener is not None:
             self._listener.close()
+        self._watching.close()
         self._link.close()
 
     def retire(self) -> bool:

@@ -332,6 +332,7 @@ def main(arguments: list[str]) -> int:
     try:
         runner.serve()
     finally:
+        runner.door.close()
         cgroups.remove(tuple(base for _, base in runner.keeper.hierarchy.bases))  # stays while in use
         log("ends")
     return 0
