@@ -118,11 +118,11 @@ class Domains:
 
     def _elsewhere(self, flavor: str, nodes: Sequence[_Node]) -> int:
         """How many members other nodes of the flavor could take as they are."""
-        if self.count == 1 or self.level or self.plan.lead.need.labels or self.need % WHOLE_DEVICE:
+        need, room = self.plan.lead.need, self.context.board.room(flavor)
+        if self.count == 1 or self.level or need.labels or need.is_accelerated and self.need % WHOLE_DEVICE:
             return 0
-        room = self.context.board.room(flavor)
-        hosted = int((room.whole * WHOLE_DEVICE // self.need).sum())
-        return hosted - sum(node.free // self.need for node in nodes)
+        free = room.whole * WHOLE_DEVICE if need.is_accelerated else room.left.clip(min=0)
+        return int((free // self.need).sum()) - sum(max(0, node.free) // self.need for node in nodes)
 
     def _free(self, state: NodeState, flavor: str) -> int:
         devices = state.devices.get(flavor)
