@@ -172,6 +172,21 @@ class Board:
             self._followed[flavor] = until
         return known
 
+    def may_hold(self, node_id: int, flavor: str, whole: int, part: int) -> bool:
+        """Whether so many whole devices of a flavor are free on a node, or where none is asked for a piece of
+        that size. As `Room.first` looks at it."""
+        state = self.state(node_id)
+        devices = state.devices.get(flavor)
+        if devices is not None:
+            return len(devices.whole) >= whole if whole else devices.most >= part
+        if whole:
+            return False
+        return any(
+            space.flavor == flavor and space.free >= part
+            for spaces in state.spaces.values()
+            for space in spaces
+        )
+
     def free(self, flavor: str) -> int:
         """What can still be taken of a flavor on all its nodes together."""
         if flavor not in self.usable:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from steelyard.scheduling.quota import Flow, QuotaTree, Usage, available, left
-from steelyard.scheduling.tariff import tariff_of
+from steelyard.scheduling.tariff import Parts, tariff_of
 from steelyard.scheduling.views import Charge, HoldView, RunningView
 
 _Usages = dict[str, dict[tuple[str, str], int]]
@@ -68,6 +68,10 @@ class Ledger:
                     if ask.quantity > left(levels, world[ask.tree]):
                         return False
         return True
+
+    def parts(self, charges: Iterable[Charge]) -> Parts:
+        """Those of the charges that some limit is on, made ready."""
+        return self._tariff.of(charges)
 
     def may_charge(self, charges: Iterable[Charge]) -> bool:
         """True when each charge is available. A node that is no longer there bounds nothing."""

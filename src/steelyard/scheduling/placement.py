@@ -43,6 +43,15 @@ class RoleNeed:
     most: int = 0  # members it would take, if there is room for more than `count`
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What follows from how much an attempt would use of which flavors."""
+
+    asks: tuple[Ask, ...]  # of the limits on them
+    charges: tuple[Charge, ...]
+    is_as_asked: bool  # no part of a device is larger than was asked for
+
+
 @dataclass(slots=True)
 class ShapePlan:
     """A shape made ready for one cycle: computed once, used for each of its attempts."""
@@ -53,7 +62,7 @@ class ShapePlan:
     amounts: Mapping[DeviceClass, int]
     class_asks: tuple[Ask, ...]
     counting: Counting
-    charges: dict[tuple[tuple[str, int], ...], tuple[Charge, ...]] = field(default_factory=dict)
+    _known: dict[tuple[tuple[str, int], ...], Terms] = field(default_factory=dict)
 
     @property
     def lead(self) -> RoleNeed:
@@ -63,6 +72,15 @@ class ShapePlan:
     def is_as_asked(self, used: Mapping[str, int]) -> bool:
         """False where parts of devices were granted larger than they were asked for."""
         return sum(used.values()) == sum(self.amounts.values())
+
+    def on(self, used: Mapping[str, int]) -> Terms:
+        """What follows where an attempt would use so much of these flavors; made once for each such use."""
+        key = (*used.items(),)
+        known = self._known.get(key)
+        if known is None:
+            asks = (*flavor_asks(self.counting.trees, self, used), *self.granted_asks(used))
+            known = self._known[key] = Terms(asks, charges_of(self, used), self.is_as_asked(used))
+        return known
 
     def granted_asks(self, used: Mapping[str, int]) -> list[Ask]:
         """The quota checks on classes of which more was granted than asked for."""
@@ -251,14 +269,14 @@ class Placer:
         members = self._gang(plan, flavor, moved, avoid)
         if members is None:
             return None
-        used = flavor_amounts(members)
-        granted = None if plan.is_as_asked(used) else held_by(item for _, item in allocations_of(members))
-        if check_quota and not (self.flavor_fits(plan, used) and self._measures_fit(plan, granted)):
+        terms = plan.on(flavor_amounts(members))
+        granted = None if terms.is_as_asked else held_by(item for _, item in allocations_of(members))
+        if check_quota and not (self.ledger.fits(terms.asks) and self._measures_fit(plan, granted)):
             self.board.change_members(members, 1)
             return None
         self._cursors.update(moved or {})
         if granted is None:
-            return Plan(members, charges_of(plan, used))
+            return Plan(members, terms.charges)
         return Plan(members, plan.counting.charges(plan.nodes, granted))
 
     def _measures_fit(self, plan: ShapePlan, granted: Held | None) -> bool:
@@ -270,8 +288,7 @@ class Placer:
 
     def flavor_fits(self, plan: ShapePlan, used: Mapping[str, int]) -> bool:
         """True when the limits on the flavors themselves allow it."""
-        asks = flavor_asks(self.ledger.trees, plan, used)
-        return self.ledger.fits(asks) and self.ledger.fits(plan.granted_asks(used))
+        return self.ledger.fits(plan.on(used).asks)
 
     def _gang(
         self,
@@ -324,11 +341,11 @@ class Placer:
         start = 0 if moved is None else moved.get(key, self._cursors.get(key, 0))
         members: list[MemberPlan] = []
         at, looks = start, 0
-        room = board.room(flavor) if order is board.order(flavor) else None
+        is_whole = order is board.order(flavor)  # else a part of it
         whole, part = divmod(need.amount, WHOLE_DEVICE) if need.is_accelerated else (0, need.amount)
         while len(members) < role.count and at < len(order):
-            if room is not None:  # on to the next that may hold it, whatever is asked for beside it
-                at = room.first(at, whole, part)
+            if is_whole and not board.may_hold(order[at], flavor, whole, part):
+                at = board.room(flavor).first(at, whole, part)  # the next that may, whatever else it lacks
                 if at == len(order):
                     break
             looks += 1
@@ -396,13 +413,9 @@ def flavor_asks(trees: Mapping[str, QuotaTree], plan: ShapePlan, used: Mapping[s
 
 def charges_of(plan: ShapePlan, used: Mapping[str, int]) -> tuple[Charge, ...]:
     """What the attempt is charged, at its own node of each tree."""
-    key = tuple(sorted(used.items()))
-    known = plan.charges.get(key)
-    if known is None:
-        asked = ((cls, n, role.count) for role in plan.roles for cls, n in role.need.amounts)
-        parts = {} if plan.counting.is_plain else parts_of(asked)
-        known = plan.charges[key] = plan.counting.charges(plan.nodes, Held(plan.amounts, used, parts))
-    return known
+    asked = ((cls, n, role.count) for role in plan.roles for cls, n in role.need.amounts)
+    parts = {} if plan.counting.is_plain else parts_of(asked)
+    return plan.counting.charges(plan.nodes, Held(plan.amounts, used, parts))
 
 
 def allocations_of(members: Iterable[MemberPlan]) -> Iterable[tuple[MemberPlan, AllocationPlan]]:

@@ -62,6 +62,8 @@ class Reservations:
 
     def place_before(self, plan: ShapePlan, avoid: Collection[int] = ()) -> Plan | None:
         """Takes places for an attempt that has ended before the reservations start whose places it uses."""
+        if not self.made:
+            return None
         until = self.until(plan.shape)
         later = [] if until is None else [made for made in self.made if made.starts_at >= until]
         if not later or not self._gains(plan, later):
@@ -85,6 +87,8 @@ class Reservations:
     def admits(self, plan: ShapePlan, found: Plan, gone: Sequence[RunningView] = ()) -> bool:
         """True when those of the reservations that it would meet have their quota beside it, without those
         that are stopped for it."""
+        if not self.made:
+            return True
         until = self.until(plan.shape)
         return all(
             self._has_room(made, world, found.charges, gone)
@@ -124,6 +128,12 @@ class Reservations:
         if until is not None:
             at = self._note(Release(until, item.attempt_id, found.members, found.charges))
         self._follow(found.members, found.charges, at)
+
+    def grown(self, found: Plan) -> None:
+        """Takes note of a member that joins a gang, of which nobody counts on the end."""
+        for world in self._worlds:
+            world.add(found.charges)
+        self._follow(found.members, found.charges, None)
 
     def held(self, hold: HoldView, gone: Sequence[RunningView] = ()) -> None:
         """Takes note of places that are kept for a preemptor, of which nobody knows how long it will run, and
