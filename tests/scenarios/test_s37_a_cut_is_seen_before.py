@@ -10,13 +10,24 @@ import pytest
 import yaml
 
 from steelyard.model.lifecycle import Phase
-from steelyard.services import what_if
+from steelyard.model.units import SECOND
+from steelyard.services import declared, what_if
+from steelyard.services.documents import parse_documents
 from steelyard.services.live_load import SnapshotSource
 from steelyard.services.policy_preview import policy_preview
 from steelyard.store.database import sqlite_url
+from tests.service.control.test_replay import replay_all
 from tests.support.frozen import FrozenHouse
 from tests.support.house import ADMIN
 
+SAYS = """
+kind: Queue
+metadata: {name: main}
+spec:
+  cohort: all
+  owner: platform
+  limits: [{class: gpu, nominal: "2", borrowingLimit: 0, EFFECT}]
+"""
 CUT = """
 kind: Queue
 metadata: {name: main}
@@ -65,3 +76,81 @@ def test_what_runs_above_the_cut_and_who_would_have_waited_longer_is_told(house:
     assert (over["used"], over["limit"], over["over"]) == (4000, 2000, 2000)
     assert [row["name"] for row in found["later"]["items"]] == ["three"]
     assert found["reproduced"] == {"starts": 1, "same": 1}
+
+
+# --- what the limit itself says ----------------------------------------------------------------------------
+def says(effect: str) -> str:
+    """The cut, with what becomes of the work above it."""
+    return SAYS.replace("EFFECT", effect)
+
+
+def two_of_two(house: FrozenHouse) -> list[str]:
+    """Two workloads of two devices each that run, one after the other."""
+    found = []
+    for name in ("first", "second"):
+        found.append(
+            house.submit(name, requests={"cpu": "1", "memory": "1Gi", "gpu": 2}, expect={"run": "900s"})
+        )
+        house.run_until(lambda: house.phase(found[-1]) == "running")
+    return found
+
+
+def warned(house: FrozenHouse, document: str) -> dict[str, Any]:
+    """What a dry run of an apply says of the limit."""
+    results = declared.apply(
+        house.store, ADMIN, parse_documents(list(yaml.safe_load_all(document))), dry_run=True
+    )
+    found = [each for result in results for each in result.warnings if each.params["node"] == "main"]
+    assert len(found) == 1
+    return {"code": found[0].code, **found[0].params}
+
+
+@pytest.mark.requirement("J9")
+def test_reclaim_is_told_before_and_then_done_and_replays(house: FrozenHouse) -> None:
+    first, second = two_of_two(house)
+    cut = says("onLowered: Reclaim")
+    told = warned(house, cut)
+    assert (told["code"], told["effect"], told["over"]) == ("quota-below-use-leaves", "Reclaim", 2000)
+    assert (told["names"], told["workloads"], told["stays"]) == ("second", 1, None)
+    (row,) = what_if.ask(house.desk, ADMIN, [{"documents": list(yaml.safe_load_all(cut))}])["lowered"]
+    assert [gone["id"] for gone in row["leaving"]] == [second]
+    assert (row["over"], row["stays"], row["effect"]) == (2000, 0, "Reclaim")
+    house.apply(cut)
+    house.run_until(lambda: house.phase(second) == "queued")
+    assert house.phase(first) == "running"
+    (eviction,) = house.show(second)["evictions"]
+    assert (eviction["rule"], eviction["preemptor"], eviction["goes_to"]) == ("limit-lowered", None, "main")
+    assert eviction["limit"] == {
+        "tree": "queue", "node": "main", "subject": "gpu", "limit": 2000, "used": 4000
+    }  # fmt: skip
+    assert replay_all(house)["evictions"] == 1
+
+
+@pytest.mark.requirement("J9")
+def test_drain_gives_its_time_from_the_change_on_and_over_a_restart(house: FrozenHouse) -> None:
+    first, second = two_of_two(house)
+    cut = says("onLowered: Drain, drainFor: 120s")
+    due = house.clock() + 120 * SECOND
+    told = warned(house, cut)
+    assert (told["effect"], told["names"]) == ("Drain", "second")
+    assert abs(told["first"] - due) < SECOND
+    house.apply(cut)
+    house.tick(3)
+    house.clock.advance(100 * SECOND)
+    house.restart()
+    house.tick(3)
+    assert {house.phase(first), house.phase(second)} == {"running"}, "its time is not over"
+    assert warned(house, says("onLowered: Reclaim"))["names"] == "second", "who would leave sooner is told"
+    house.clock.advance(21 * SECOND)
+    house.run_until(lambda: house.phase(second) == "queued", most=200)
+    assert house.phase(first) == "running"
+    assert replay_all(house)["evictions"] == 1
+
+
+@pytest.mark.requirement("J9")
+def test_without_a_word_what_runs_goes_on(house: FrozenHouse) -> None:
+    first, second = two_of_two(house)
+    assert warned(house, CUT)["code"] == "quota-below-use"
+    house.apply(CUT)
+    house.tick(5, step=10 * SECOND)
+    assert {house.phase(first), house.phase(second)} == {"running"}

@@ -5,8 +5,11 @@ A blocked head of a StrictFIFO queue keeps all behind it off the flavors it coul
 What is due (it has waited half of its queue's starvation bound), could ever fit, is within its organisation's
 limits and has no place on the timeline drains the flavors it could go to: what comes after it in the order
 starts on them only within its own queue's nominal quota, and in the same queue not at all. So what becomes
-free stays free until it is enough. If everything that runs ends within the other half of the bound, and the
-rest of the quota is not its owners' own, it starts within the bound.
+free stays free until it is enough. Once all that came before it has started it starts within the longest run,
+where the order is by priority or strict and nothing of a higher band or of others' own quota comes. By fair
+share it takes up to one longest run more for each level of the tree on which it competes: the use of its own
+side on that level falls to nothing, since what is due goes first on its side and keeps the others back, and
+whoever uses nothing has the smallest share there is. What of the past counts is left out for what is due.
 
 Neither does anything for a head that could never be placed.
 """

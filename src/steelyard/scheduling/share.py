@@ -102,7 +102,7 @@ class Shares:
         `only_now` the past does not count."""
         if self.tree.nodes[node].parent is None:
             return NONE
-        most, past = 0, self._past
+        most, past = 0, None if only_now else self._past
         for subjects, whole in self._groups_of(node):
             above = lately = 0
             least: int | None = None

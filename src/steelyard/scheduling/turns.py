@@ -185,7 +185,7 @@ class Turns:
         if shares.tree.nodes[node].parent is None or shape.queue not in shares.tree.nodes:
             return NONE
         if self.fair and self.is_due(shape.queue, item):
-            return shares.share(usage, node)
+            return min(shares.share(usage, node), shares.share(usage, node, only_now=True))
         added = shares.added(usage, shape.queue, node, self.asked(shape))
         if self.fair:
             return shares.share(usage, node, added)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from steelyard.model.policy import Policy, PreemptionRule, QueueOrder, QueueRules, Reclaim
+from steelyard.model.policy import (
+    QUEUE_TREE,
+    Fairness,
+    Policy,
+    PreemptionRule,
+    QueueOrder,
+    QueueRules,
+    Reclaim,
+    TreeNode,
+)
 from steelyard.model.units import HOUR, MINUTE
+from steelyard.scheduling import QuotaTree
 from steelyard.scheduling.forward import Arrival, Expected, Foreseen, Forward
 from tests.unit.scheduling.build import NOW, item, node, nominal, queue_tree, request, shape, snapshot
 
@@ -17,8 +29,11 @@ NODES, DEVICES = 3, 2
 asked = st.tuples(st.sampled_from(["q", "r"]), st.integers(1, NODES * DEVICES))
 
 
+FLAT = queue_tree(nominal("cohort", "gpu", NODES * DEVICES * 1000), ("q", "r"))
+
+
 def lived(
-    order: QueueOrder, bound: int, streams: list[tuple[str, int]], seed: int
+    policy: Policy, tree: QuotaTree, bound: int, streams: list[tuple[str, int]], seed: int
 ) -> tuple[Foreseen, dict[int, int]]:
     """Ten hours in which all of these come again and again, more than can run; the submit times."""
     shapes = [
@@ -39,13 +54,12 @@ def lived(
         starvation_bound=bound, reservations=0,
         preemption=PreemptionRule(within_queue=False, reclaim=Reclaim.NEVER),
     )  # fmt: skip
-    queues = queue_tree(nominal("cohort", "gpu", NODES * DEVICES * 1000), ("q", "r"))
-    world = snapshot([node(each, gpus=DEVICES) for each in range(1, NODES + 1)], queues=queues)
+    world = snapshot([node(each, gpus=DEVICES) for each in range(1, NODES + 1)], queues=tree)
     lengths = (LONGEST, STEP, 2 * STEP)
     expected = Expected(
         {}, lambda _shape, each: lengths[(each.workload_id + seed) % 3], arrivals=tuple(arrivals)
     )
-    policy = Policy(1, order=order, defaults=rules)
+    policy = replace(policy, defaults=rules)
     return Forward(world, policy, NOW, expected).run(100_000, NOW + DAY), came
 
 
@@ -59,12 +73,52 @@ def test_the_oldest_starts_within_the_longest_run_after_it_is_due(
     order: QueueOrder, hours: int, streams: list[tuple[str, int]], seed: int
 ) -> None:
     bound = hours * HOUR
-    future, came = lived(order, bound, streams, seed)
+    future, came = lived(Policy(1, order=order), FLAT, bound, streams, seed)
+    on_time(future, came, bound, 1)
+
+
+def on_time(future: Foreseen, came: dict[int, int], bound: int, phases: int) -> None:
+    """Each starts within so many of the longest runs after it is due and all before it have started."""
     older = 0  # when all that came before had started
     for workload, at in sorted(came.items(), key=lambda each: (each[1], each[0])):
         if older > NOW + DAY:
             break
         due = max(at + bound // 2, older)
-        began = future.first.get(workload, NOW + DAY if due + LONGEST >= NOW + DAY else 2**62)
-        assert began <= due + LONGEST
+        last = due + phases * LONGEST
+        began = future.first.get(workload, NOW + DAY if last >= NOW + DAY else 2**62)
+        assert began <= last
         older = max(older, began)
+
+
+#: Queues at unlike depths; what there is, is owned by the root, so that all of it is borrowed.
+PARENTS = {"a": "left", "b": "left", "c": "right", "d": "top", "left": "top", "right": "top"}
+TREE = QuotaTree(
+    {
+        "top": TreeNode(QUEUE_TREE, "top", "cohort", None),
+        **{
+            name: TreeNode(QUEUE_TREE, name, "queue" if len(name) == 1 else "cohort", parent)
+            for name, parent in PARENTS.items()
+        },
+    },
+    nominal("top", "gpu", NODES * DEVICES * 1000),
+)
+LEVELS = 2
+weights = st.fixed_dictionaries({name: st.sampled_from([1, 500, 1000, 4000]) for name in PARENTS})
+
+
+@pytest.mark.requirement("E12")
+@settings(max_examples=15, deadline=None)
+@given(
+    weights, st.integers(0, 3), st.sampled_from([0, DAY]),
+    st.lists(st.tuples(st.sampled_from("aabbcd"), st.integers(1, NODES * DEVICES)), min_size=2, max_size=6),
+    st.integers(0, 5),
+)  # fmt: skip
+def test_by_fair_share_it_takes_one_longest_run_more_for_each_level(
+    weight: dict[str, int], hours: int, half_life: int, streams: list[tuple[str, int]], seed: int
+) -> None:
+    queues = {name: QueueRules(weight=each) for name, each in weight.items()}
+    fairness = Fairness(half_life, 5 * MINUTE)
+    policy = Policy(1, order=QueueOrder.FAIR_SHARE, queues=queues, fairness=fairness)
+    future, came = lived(policy, TREE, hours * HOUR, streams, seed)
+    event(f"{len(future.first) // 25 * 25} started")
+    on_time(future, came, hours * HOUR, LEVELS + 1)
