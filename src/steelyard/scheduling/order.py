@@ -8,8 +8,9 @@ so that it takes nothing that is somebody else's.
 
 Between the children of a cohort, each stands with the first of its own, and the smaller is first: what is
 guaranteed; the share above quota with what is asked for (FairShare; without it for what is due, so that a
-large gang is not passed by small ones for ever), or whether it has to borrow (Priority); then band, time and
-ids (under StrictPriority these alone). Between roots, which share nothing but devices, they decide, too.
+large gang is not passed by small ones for ever, and without the past where that makes it smaller), or whether
+it has to borrow (Priority); then band, time and ids (under StrictPriority these alone). Between roots, which
+share nothing but devices, they decide, too.
 
 After a placement only the queues it charged or evicted from change their places. What does not fit blocks
 its own shape (an equal one can't fit either); at the head of a StrictFIFO queue all behind it on its flavors.
@@ -18,7 +19,7 @@ its own shape (an equal one can't fit either); at the head of a StrictFIFO queue
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from steelyard.model.policy import Precedence
 from steelyard.model.workloads import Shape
@@ -41,6 +42,32 @@ class _Line:
         self.path = path  # from the queue up to its root
         self.heap: list[tuple[Key, str]] = []
         self.shut: set[str] = set()  # flavors that a head waits for, whom nothing may pass
+
+
+class _Heads:
+    """What waits of a shape, in order, from the first that is still to be looked at."""
+
+    __slots__ = ("at", "items")
+
+    def __init__(self, items: Sequence[PendingItem]) -> None:
+        self.items = items
+        self.at = 0
+
+    @property
+    def first(self) -> PendingItem:
+        """Of those that are left."""
+        return self.items[self.at]
+
+    def pop(self) -> PendingItem:
+        """Takes the first out."""
+        self.at += 1
+        return self.items[self.at - 1]
+
+    def put_back(self, item: PendingItem) -> None:
+        """One that was taken out is the first again."""
+        self.at -= 1
+        if self.items[self.at] is not item:
+            self.items, self.at = [item, *self.items[self.at + 1 :]], 0
 
 
 class _Contest:
@@ -85,7 +112,7 @@ class Waiting:
         self.unseen: set[str] = set()  # shapes that have more waiting than heads
         self.behind: list[Shape] = []  # a head that nothing may pass
         self._context = context
-        self._heads: dict[str, list[PendingItem]] = {}  # the first one last
+        self._heads: dict[str, _Heads] = {}
         self._lines: dict[str, _Line] = {}  # by queue
         self._ends: dict[str, _Line] = {}  # by the last node of its path
         self._contests: dict[str, _Contest] = {_TOP: _Contest()}
@@ -108,7 +135,7 @@ class Waiting:
             if group.count > len(group.heads):
                 self.unseen.add(key)
             if group.since <= now and group.in_turn and key not in kept and key not in self._heads:
-                self._heads[key] = [*reversed(group.heads)]
+                self._heads[key] = _Heads(group.heads)
                 if self.turns.precedence(group.shape.queue) is not Precedence.FIRST_COME:
                     mixed.add(key)
                 continue
@@ -119,21 +146,22 @@ class Waiting:
                 self.later += [(group.shape, item) for item in late]
                 heads = [item for item in heads if item.not_before <= now and item.eligible_at <= now]
             if heads:
-                self._heads[key] = self._heads.get(key, []) + heads
+                before = self._heads.get(key)
+                self._heads[key] = _Heads([*before.items, *heads] if before is not None else heads)
         for key in mixed & self._heads.keys():
-            if len(self._heads[key]) > 1:
-                self._first_last(self.shapes[key], self._heads[key])
+            if len(self._heads[key].items) > 1:
+                self._heads[key] = _Heads(self._in_order(self.shapes[key], self._heads[key].items))
 
-    def _first_last(self, shape: Shape, heads: list[PendingItem]) -> None:
+    def _in_order(self, shape: Shape, heads: Iterable[PendingItem]) -> list[PendingItem]:
         """Within a shape all but these is the same."""
         is_due, queue = self.turns.is_due, shape.queue
         precedence = self.turns.precedence(queue)
-        heads.sort(
+        return sorted(
+            heads,
             key=lambda item: (
                 not item.guaranteed, not is_due(queue, item), size(precedence, shape, item),
                 item.submitted, item.workload_id, item.attempt_id,
             ),
-            reverse=True,
         )  # fmt: skip
 
     def _enter(self, shape: Shape) -> None:
@@ -141,7 +169,7 @@ class Waiting:
         line = self._lines.get(shape.queue)
         if line is None:
             line = self._lines[shape.queue] = self._line(shape.queue)
-        heapq.heappush(line.heap, (self.turns.key(shape, self._heads[shape.key][-1]), shape.key))
+        heapq.heappush(line.heap, (self.turns.key(shape, self._heads[shape.key].first), shape.key))
 
     def _line(self, queue: str) -> _Line:
         tree = self.turns.tree
@@ -172,12 +200,13 @@ class Waiting:
 
     def again(self, shape: Shape) -> None:
         """Lets the next of the shape follow in its turn."""
-        if self._heads[shape.key]:
+        heads = self._heads[shape.key]
+        if heads.at < len(heads.items):
             self._enter(shape)
 
     def put_back(self, shape: Shape, item: PendingItem) -> None:
         """Lets a popped attempt come up again. Its shape must not be in line now."""
-        self._heads[shape.key].append(item)
+        self._heads[shape.key].put_back(item)
         self._enter(shape)
         self._stale.add(shape.queue)
 
@@ -221,7 +250,7 @@ class Waiting:
         rank = None
         if winner is not None and len(contest.lines) > 1:
             key = winner.heap[0][1]
-            rank = self.turns.rank(child, self.shapes[key], self._heads[key][-1])
+            rank = self.turns.rank(child, self.shapes[key], self._heads[key].first)
         contest.put(child, rank, winner)
 
     def _settle(self, line: _Line) -> None:
@@ -236,7 +265,7 @@ class Waiting:
                 continue
             if not turns.past.counts:
                 return
-            fresh = turns.key(shape, self._heads[name][-1])
+            fresh = turns.key(shape, self._heads[name].first)
             if fresh == key:
                 return
             heapq.heapreplace(heap, (fresh, name))

@@ -155,6 +155,18 @@ class ShapeGroup:
         since = max((max(item.not_before, item.eligible_at) for item in self.heads), default=0)
         object.__setattr__(self, "since", since)
 
+    def without_first(self, gone: int) -> ShapeGroup:
+        """The group after its first have left. Those that came in turn still do, and none of them is in
+        back-off for longer."""
+        heads, count = self.heads[gone:], self.count - gone
+        if not self.in_turn:
+            return ShapeGroup(self.shape, heads, count)
+        made = object.__new__(ShapeGroup)
+        values = (("shape", self.shape), ("heads", heads), ("count", count), ("in_turn", True))
+        for name, value in (*values, ("since", self.since)):
+            object.__setattr__(made, name, value)
+        return made
+
 
 def amounts_of(members: Iterable[MemberPlan]) -> dict[str, int]:
     """What some members have, by flavor."""
@@ -226,6 +238,7 @@ class RunningView(_Holding):
     checkpointed_at: int | None = None  # what it did since would be lost
     template: str | None = None  # whose runs tell how long it may take
     ids: tuple[int, ...] = ()  # by member, its id where it may leave alone, else 0; empty: none may
+    grows: Shape | None = None  # its shape, where it may get members now
 
 
 @dataclass(frozen=True, slots=True)

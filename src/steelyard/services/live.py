@@ -90,6 +90,7 @@ class LiveState:
         self._fleet = as_fleet({})
         self._plans: Memo[Any] = Memo()
         self._groups: dict[str, ShapeGroup] = {}  # those in which nothing changed since
+        self._fronts: dict[str, tuple[ShapeGroup, int]] = {}  # of which only so many of the first have left
         self._dirty: set[int] = set()
         self._flavors: dict[str, FlavorView] = {}
         self._flavors_stale = True
@@ -140,6 +141,7 @@ class LiveState:
             self._shapes.setdefault(attempt.shape.key, attempt.shape)
             insort(self._waiting.setdefault(attempt.shape.key, []), (item.submitted, item.workload_id, item))
             self._groups.pop(attempt.shape.key, None)
+            self._fronts.pop(attempt.shape.key, None)
         elif attempt.phase in HOLDING_PHASES:
             self._show(attempt)
 
@@ -162,12 +164,16 @@ class LiveState:
                 self._ran.add(member.id)
         if attempt.phase is not Phase.QUEUED:
             return
-        self._groups.pop(attempt.shape.key, None)
-        waiting = self._waiting.get(attempt.shape.key, [])
+        key = attempt.shape.key
+        group, (known, gone) = self._groups.pop(key, None), self._fronts.pop(key, (None, 0))
+        waiting = self._waiting.get(key, [])
         at = bisect_left(waiting, (attempt.submitted_at, attempt.workload_id))
         while at < len(waiting) and waiting[at][1] == attempt.workload_id:
             if waiting[at][2].attempt_id == attempt.attempt_id:
                 del waiting[at]
+                before = group or known
+                if before is not None and not at:
+                    self._fronts[key] = before, gone + 1
                 break
             at += 1
         if not waiting:
@@ -270,6 +276,12 @@ class LiveState:
             shape = attempt.shape
             start(self._started, (attempt.queue, shape.project, shape.user or ""), attempt.charges)
 
+    def note_more(self, attempt: LiveAttempt, charges: tuple[Charge, ...]) -> None:
+        """The same of members that joined it."""
+        if self._history.at:
+            shape = attempt.shape
+            start(self._started, (attempt.queue, shape.project, shape.user or ""), charges)
+
     # --- devices -----------------------------------------------------------------------------------
     def flags_on(self, *object_ids: int | None) -> dict[DeviceFlag, LiveFlag]:
         """The flags that stand on a device, its node and its parent; the innermost one of each kind."""
@@ -296,6 +308,12 @@ class LiveState:
             self._flavors, self._flavors_stale = _flavors(self.devices.values()), False
         return self._flavors
 
+    def _group(self, key: str, items: list[tuple[int, int, PendingItem]]) -> ShapeGroup:
+        before, gone = self._fronts.pop(key, (None, 0))
+        if before is not None and before.count == len(before.heads) == len(items) + gone:
+            return before.without_first(gone)
+        return ShapeGroup(self._shapes[key], tuple(item for _, _, item in items[:MAX_HEADS]), len(items))
+
     def snapshot(self) -> Snapshot:
         """The immutable view that `decide` works on."""
         self._fleet = self._fleet.with_({node: _node_view(self.nodes[node]) for node in self._dirty})
@@ -304,9 +322,7 @@ class LiveState:
         self._runs = self._runs.with_(changed, self._ran - changed.keys())
         self._ran.clear()
         for key in self._waiting.keys() - self._groups.keys():
-            items = self._waiting[key]
-            heads = tuple(item for _, _, item in items[:MAX_HEADS])
-            self._groups[key] = ShapeGroup(self._shapes[key], heads, len(items))
+            self._groups[key] = self._group(key, self._waiting[key])
         return Snapshot(
             nodes=self._fleet,
             flavors=self.flavors(),
