@@ -86,8 +86,11 @@ def snapshot(machines: Sequence[Node], mix: dict[Task, int], stream: Sequence[Ta
     groups = tuple(
         ShapeGroup(shape(numbers[task], task), tuple(items), len(items)) for task, items in heads.items()
     )
-    asked = [PriceTask(task.gpu, task.cpu, count) for task, count in mix.items()]
-    prices = prices_of(asked)
+    asked = [PriceTask(task.gpu, task.cpu, count, frozenset(task.models)) for task, count in mix.items()]
+    capacity: dict[str, int] = {}
+    for machine in machines:
+        capacity[machine.model] = capacity.get(machine.model, 0) + machine.gpus * WHOLE
+    prices = prices_of(asked, capacity=capacity)
     assert prices is not None
     return Snapshot(
         nodes={number: view(number, node) for number, node in enumerate(machines)},

@@ -128,6 +128,7 @@ class NodeValue:
         self._class: Ints = np.array(
             [known.index(cls) + 1 if cls in known else 0 for cls in classes], dtype=np.int64
         )
+        self._charge = _charges(sheet, prices)
         self._row_worth: Ints = self._worth(np.arange(len(sheet.flavors)))
         self._node_worth: Ints = np.zeros((len(sheet.node_ids), len(_CORE)), dtype=np.int64)
         np.add.at(self._node_worth, sheet.nodes, self._row_worth)
@@ -152,13 +153,15 @@ class NodeValue:
         self._at = len(changed)
 
     def of(self, need: Need, rows: Ints) -> Ints:
-        """What a node's value changes by."""
+        """What a node's value changes by, less what taking its model costs."""
         self._sync()
         fit = fit_of(self.sheet, need, rows)
         worth = self._node_worth[self.sheet.nodes[rows]]
         cpu = np.maximum(0, fit.cpu - amount_of(need, DeviceClass.CPU))
         before = _value(fit.cpu, worth)
         after = self._after(need, rows, fit, cpu, worth).max(axis=1)
+        if self._charge is not None and need.is_accelerated:
+            before = before + self._charge[rows] * need.amount // WHOLE_DEVICE
         scores: Ints = (after - before + _ROUNDING // 2) // _ROUNDING
         placed: Ints = np.where(fit.holds, scores, NO_PLACE)
         return placed
@@ -199,6 +202,16 @@ class NodeValue:
         values = self._after(need, rows, fit, cpu, self._node_worth[self.sheet.nodes[rows]])[0].tolist()
         lefts: Sequence[int] = fit.left[0].tolist()
         return min(zip(values, lefts, strict=True), key=lambda entry: (-entry[0], entry[1]))[1]
+
+
+def _charges(sheet: Sheet, prices: Mapping[DeviceClass, Prices]) -> Ints | None:
+    """By row, what a device of its model costs; None where no model has a price."""
+    costs = {(cls, model): price for cls, found in prices.items() for model, price in found.models}
+    if not costs:
+        return None
+    flavors = [sheet.board.flavors[name] for name in sheet.flavors]
+    known = [costs.get((flavor.device_class, flavor.model or ""), 0) for flavor in flavors]
+    return np.array(known, dtype=np.int64)
 
 
 def _value(cpu: Ints, worth: Ints) -> Ints:

@@ -36,12 +36,14 @@ class Prices:
     """Of the accelerators of one class, made of a mix of tasks.
 
     `fractions`: (milli-device, what one earns in millionths of a device, median milli-cores of its tasks);
-    `wholes`: (devices of a task, median milli-cores).
+    `wholes`: (devices of a task, median milli-cores). `models`: (model that is asked for by name by more than
+    there is, what taking a device of it costs, in millionths of a device).
     """
 
     version: int = 0
     fractions: tuple[tuple[int, int, int], ...] = ()
     wholes: tuple[tuple[int, int], ...] = ()
+    models: tuple[tuple[str, int], ...] = ()
 
 
 PriceList: TypeAlias = Mapping[DeviceClass, Prices]

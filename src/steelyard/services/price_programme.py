@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.prices import DEVICE, Prices
+from steelyard.services.model_prices import model_prices
 
 Reals: TypeAlias = NDArray[np.float64]
 #: Parts of the mix that must be placed, in tenths; the first that can be is taken.
@@ -36,15 +37,20 @@ _MOST_STEPS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One kind of task of a mix: milli-devices and milli-cores of one, and how many there are."""
+    """One kind of task of a mix: milli-devices and milli-cores of one, how many there are, and the models
+    that would do (empty: any)."""
 
     milli: int
     cores: int
     count: int = 1
+    models: frozenset[str] = frozenset()
 
 
-def prices_of(tasks: Iterable[Task], version: int = 0) -> Prices | None:
-    """The prices that follow from a mix; None where nothing in it asks for a device."""
+def prices_of(
+    tasks: Iterable[Task], version: int = 0, capacity: Mapping[str, int] | None = None
+) -> Prices | None:
+    """The prices that follow from a mix; None where nothing in it asks for a device. `capacity`: milli-
+    devices by model; without it no model has a price."""
     asked = [task for task in tasks if task.milli > 0 and task.count > 0]
     parts = _parts(asked)
     wholes: dict[int, list[int]] = {}
@@ -61,7 +67,16 @@ def prices_of(tasks: Iterable[Task], version: int = 0) -> Prices | None:
         version,
         tuple((size, earned[size], _median(of)) for size, of in sorted(parts.items())),
         tuple((count, median_low(of)) for count, of in sorted(wholes.items())),
+        model_prices(_by_models(asked), capacity or {}),
     )
+
+
+def _by_models(tasks: Iterable[Task]) -> dict[frozenset[str], int]:
+    """Milli-devices by the models that would do."""
+    found: dict[frozenset[str], int] = {}
+    for task in tasks:
+        found[task.models] = found.get(task.models, 0) + task.milli * task.count
+    return found
 
 
 def _parts(tasks: Sequence[Task]) -> dict[int, list[Task]]:
