@@ -44,6 +44,7 @@ MODES = {
 #: podman alone takes some hundred milliseconds of CPU for each: a part of them tells the rate.
 CONTAINERS_ARE_FEWER = 10
 BULK = 500
+MOST_ASKED = 50
 ANSWER_SECONDS, READY_SECONDS = 600.0, 30.0
 
 
@@ -54,8 +55,8 @@ def children_seconds(pid: int) -> float:
 
 
 def live(server: Server) -> int:
-    """Workloads that have not ended with a release proven; 500 stands for more."""
-    return len(server.get("/v1/workloads", phase="live", limit=500)["items"])
+    """Workloads that have not ended with a release proven; MOST_ASKED stands for more: asking costs, too."""
+    return len(server.get("/v1/workloads", phase="live", limit=MOST_ASKED)["items"])
 
 
 @contextmanager
@@ -122,8 +123,9 @@ def _timed(server: Server, name: str, count: int, role: dict[str, str]) -> dict[
     deadline = time.monotonic() + ANSWER_SECONDS
     while rest := live(server):
         assert time.monotonic() < deadline, f"{rest} are left"
-        bar(count - rest)
-        time.sleep(0.1 if rest < 200 else 0.5)
+        if rest < MOST_ASKED:
+            bar(count - rest)
+        time.sleep(0.05 if rest < MOST_ASKED else 0.2)
     took = time.perf_counter() - begun
     bar(count)
     failed = [row["name"] for row in server.pages("/v1/workloads") if row["outcome"] != "succeeded"]

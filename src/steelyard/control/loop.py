@@ -126,6 +126,7 @@ class ControlLoop:
         self._present = present or Present()
         self._lease = Lease(store, holder)
         self._wake = threading.Event()
+        self._stirred = False  # by somebody else than a commit
         self._ending = threading.Event()
         self._next_timers = 0.0
         self._declared: dict[str, str] = {}
@@ -158,9 +159,10 @@ class ControlLoop:
     def _run(self) -> None:
         failed = 0  # ticks in a row
         while not self._ending.is_set():
-            wait = IDLE_WAIT
+            wait, more = IDLE_WAIT, False
             try:
-                wait = BUSY_WAIT if self.tick() else self._idle_wait()
+                more = self.tick()
+                wait = BUSY_WAIT if more else self._idle_wait()
                 self.last_error, failed = None, 0
             except SteelyardError as error:
                 self.last_error, failed = error.code, failed + 1
@@ -174,8 +176,30 @@ class ControlLoop:
             self.ticked_at = time.monotonic()
             if failed > 1:  # whatever wakes us now would only let it fail again
                 self._ending.wait(min(FAILED_WAIT * (1 << min(failed, 10)), MOST_FAILED_WAIT))
-            self._wake.wait(wait)
+            self._rest(wait, more)
+
+    def _rest(self, wait: float, more: bool) -> None:
+        """Until something comes up. A commit alone is none where nothing but our own leaves was written,
+        unless there is `more` to do."""
+        until = time.monotonic() + wait
+        while True:
+            self._wake.wait(max(0.0, until - time.monotonic()))
             self._wake.clear()
+            if more or self._stirred or self._ending.is_set() or time.monotonic() >= until or self._unread():
+                self._stirred = False
+                return
+
+    def _unread(self) -> bool:
+        """Whether the log, or our own memory, has something for the next pass."""
+        if self.desk is None or self._store.shared:
+            return True
+        context = self.desk.context
+        return context.changed or self._store.writer.state.size > context.next_seq
+
+    def _stir(self) -> None:
+        """Somebody has something for the loop."""
+        self._stirred = True
+        self._wake.set()
 
     def tick(self) -> bool:
         """One pass. True when there is more to do at once."""
@@ -192,7 +216,7 @@ class ControlLoop:
             self.desk = Desk(self._store, self.agents, fence, self._seal, self._kept)
             for agent in self.agents.values():
                 agent.look_again()
-            self._present.open(self._wake.set)
+            self._present.open(self._stir)
         try:
             if fresh:
                 self.desk.follower.catch_up()
@@ -301,7 +325,7 @@ class ControlLoop:
             # an engine's call: one cluster that can't be opened must not stop the others
             log.exception("engine-not-opened", cluster=name)
             return
-        agent = self.agents[name] = Agent(engine, self._wake.set)
+        agent = self.agents[name] = Agent(engine, self._stir)
         if not self._inline:
             agent.start()
 
