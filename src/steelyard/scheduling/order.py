@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from steelyard.model.policy import Precedence
 from steelyard.model.workloads import Shape
@@ -35,12 +36,13 @@ _OWN = "/"  # ends no node's name
 class _Line:
     """What waits in one queue: the first of each shape, in a heap."""
 
-    __slots__ = ("heap", "path", "queue", "shut")
+    __slots__ = ("heap", "ladder", "path", "queue", "shut")
 
-    def __init__(self, queue: str, path: tuple[str, ...]) -> None:
+    def __init__(self, queue: str, path: tuple[str, ...], ladder: tuple[tuple[str, _Contest], ...]) -> None:
         self.queue = queue
         self.path = path  # from the queue up to its root
-        self.heap: list[tuple[Key, str]] = []
+        self.ladder = ladder  # the same, each with the contest that it is in
+        self.heap: list[_Entry] = []
         self.shut: set[str] = set()  # flavors that a head waits for, whom nothing may pass
 
 
@@ -68,6 +70,10 @@ class _Heads:
         self.at -= 1
         if self.items[self.at] is not item:
             self.items, self.at = [item, *self.items[self.at + 1 :]], 0
+
+
+#: A shape in its queue's line: the first's place, the shape's key, the shape, what waits of it.
+_Entry: TypeAlias = tuple[Key, str, Shape, _Heads]
 
 
 class _Contest:
@@ -115,7 +121,8 @@ class Waiting:
         self._heads: dict[str, _Heads] = {}
         self._lines: dict[str, _Line] = {}  # by queue
         self._ends: dict[str, _Line] = {}  # by the last node of its path
-        self._contests: dict[str, _Contest] = {_TOP: _Contest()}
+        self._top = _Contest()
+        self._contests: dict[str, _Contest] = {_TOP: self._top}
         self._evicted = 0  # how many evictions are taken into account
         self._stale: set[str] = set()  # queues
         self._sort(groups, frozenset(held))
@@ -169,7 +176,8 @@ class Waiting:
         line = self._lines.get(shape.queue)
         if line is None:
             line = self._lines[shape.queue] = self._line(shape.queue)
-        heapq.heappush(line.heap, (self.turns.key(shape, self._heads[shape.key].first), shape.key))
+        heads = self._heads[shape.key]
+        heapq.heappush(line.heap, (self.turns.key(shape, heads.first), shape.key, shape, heads))
 
     def _line(self, queue: str) -> _Line:
         tree = self.turns.tree
@@ -177,9 +185,14 @@ class Waiting:
         path = tree.path(queue) if tree is not None and known else (queue,)
         if tree is not None and known and tree.children(queue):
             path = (f"{queue}{_OWN}", *path)  # what waits in a cohort itself stands beside its children
+        ladder = []
         for child, parent in zip(path, (*path[1:], _TOP), strict=True):
-            self._contests.setdefault(parent, _Contest()).lines.setdefault(child, None)
-        line = self._ends[path[0]] = _Line(queue, path)
+            contest = self._contests.get(parent)
+            if contest is None:
+                contest = self._contests[parent] = _Contest()
+            contest.lines.setdefault(child, None)
+            ladder.append((child, contest))
+        line = self._ends[path[0]] = _Line(queue, path, (*ladder,))
         return line
 
     # --- what decides ------------------------------------------------------------------------------
@@ -191,12 +204,12 @@ class Waiting:
             self._evicted = len(evictions)
         if self._stale:
             self._refresh()
-        line = self._contests[_TOP].first()
+        line = self._top.first()
         if line is None:
             return None
-        _, key = heapq.heappop(line.heap)
+        _, _, shape, heads = heapq.heappop(line.heap)
         self._stale.add(line.queue)
-        return self.shapes[key], self._heads[key].pop()
+        return shape, heads.pop()
 
     def again(self, shape: Shape) -> None:
         """Lets the next of the shape follow in its turn."""
@@ -224,9 +237,12 @@ class Waiting:
     def _refresh(self) -> None:
         """Sets the stale queues, and all above them, among their siblings anew, each node once."""
         if len(self._stale) == 1:
-            path = self._lines[self._stale.pop()].path
-            for child, parent in zip(path, (*path[1:], _TOP), strict=True):
-                self._set(child, parent)
+            line = self._lines[self._stale.pop()]
+            self._settle(line)
+            winner = line if line.heap else None
+            for child, contest in line.ladder:
+                self._place(contest, child, winner)
+                winner = contest.first()
             return
         levels: dict[int, dict[str, str]] = {}  # by distance from the root: node → its parent
         for queue in sorted(self._stale):
@@ -246,29 +262,30 @@ class Waiting:
             winner = line if line.heap else None
         else:
             winner = self._contests[child].first()
-        contest = self._contests[parent]
+        self._place(self._contests[parent], child, winner)
+
+    def _place(self, contest: _Contest, child: str, winner: _Line | None) -> None:
         rank = None
         if winner is not None and len(contest.lines) > 1:
-            key = winner.heap[0][1]
-            rank = self.turns.rank(child, self.shapes[key], self._heads[key].first)
+            _, _, shape, heads = winner.heap[0]
+            rank = self.turns.rank(child, shape, heads.first)
         contest.put(child, rank, winner)
 
     def _settle(self, line: _Line) -> None:
         """Brings the line's first up to date: use may have grown meanwhile, and nothing passes a head."""
         heap, turns = line.heap, self.turns
         while heap:
-            key, name = heap[0]
-            shape = self.shapes[name]
+            key, name, shape, heads = heap[0]
             if line.shut and self._is_shut(line, shape):
                 heapq.heappop(heap)
                 self.behind.append(shape)
                 continue
             if not turns.past.counts:
                 return
-            fresh = turns.key(shape, self._heads[name].first)
+            fresh = turns.key(shape, heads.first)
             if fresh == key:
                 return
-            heapq.heapreplace(heap, (fresh, name))
+            heapq.heapreplace(heap, (fresh, name, shape, heads))
 
     def _is_shut(self, line: _Line, shape: Shape) -> bool:
         plan = self._context.plan(shape)
@@ -282,4 +299,4 @@ class Waiting:
 
     def rest(self) -> list[str]:
         """Keys of the shapes not looked at in full, in the order of their own lines."""
-        return [key for _, key in sorted(entry for line in self._lines.values() for entry in line.heap)]
+        return [key for _, key in sorted(entry[:2] for line in self._lines.values() for entry in line.heap)]

@@ -32,6 +32,8 @@ _SHOWN = WHOLE // 10**6
 #: (1 where the weight is 0, share): compares as it should.
 Share: TypeAlias = tuple[int, int]
 NONE: Share = (0, 0)
+#: What an attempt would add to a node: subject, how much, and what keeps back of it on the way there.
+Asking: TypeAlias = list[tuple[str, int, tuple[tuple[tuple[str, str], int], ...]]]
 #: Of one class: (key of a usage, subject, what the node owns of it), and what the parent could ever have.
 _Group: TypeAlias = tuple[tuple[tuple[tuple[str, str], str, int], ...], int]
 
@@ -64,19 +66,28 @@ class Shares:
                 added.setdefault(name, {})[subject] = delta
         return added
 
-    def added(self, usage: Usage, queue: str, node: str, asked: Mapping[str, int]) -> dict[str, int]:
-        """As `flows`, of one node of the queue's path."""
-        added: dict[str, int] = {}
+    def asking(self, queue: str, node: str, asked: Mapping[str, int]) -> Asking:
+        """What would be added to one node of a queue's path, as far as that follows from the tree."""
+        found: Asking = []
         for subject, quantity in asked.items():
+            below: list[tuple[tuple[str, str], int]] = []
             for key, local in self.tree.flow(queue, subject):
-                if not quantity:
-                    break
                 if key[0] == node:
-                    added[subject] = quantity
+                    found.append((subject, quantity, tuple(below)))
                     break
                 if local:
-                    used = usage.get(key, 0)
-                    quantity = max(0, used + quantity - local) - max(0, used - local)
+                    below.append((key, local))
+        return found
+
+    def added(self, usage: Usage, asking: Asking) -> dict[str, int]:
+        """As `flows`, of the node that it was made for."""
+        added: dict[str, int] = {}
+        for subject, quantity, below in asking:
+            for key, local in below:
+                used = usage.get(key, 0)
+                quantity = max(0, used + quantity - local) - max(0, used - local)
+            if quantity:
+                added[subject] = quantity
         return added
 
     def borrows(self, usage: Usage, node: str, added: Mapping[str, int]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from steelyard.model.policy import FLAVOR_PREFIX, QUEUE_TREE, USUAL_WEIGHT, Policy, Precedence, QueueOrder
@@ -14,7 +14,7 @@ from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.memo import MOST_KEPT
 from steelyard.scheduling.precedence import size
 from steelyard.scheduling.rules import Rules
-from steelyard.scheduling.share import NONE, WHOLE, Share, Shares
+from steelyard.scheduling.share import NONE, WHOLE, Asking, Share, Shares
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.views import PendingItem
 
@@ -43,6 +43,7 @@ class _Terms:
     asked: Mapping[str, int]
     who: tuple[str, str, str, str]  # queue, project, user, the class it is measured by
     precedence: Precedence
+    at: dict[str, Asking | None] = field(default_factory=dict)  # what it would add to a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,18 +176,29 @@ class Turns:
     def rank(self, node: str, shape: Shape, item: PendingItem) -> Rank:
         """Of a queue or cohort among its siblings, with this attempt as its first."""
         terms, share = self.terms(shape), NONE
-        if self.shares is not None and not self.strict and node in self.shares.tree.nodes:
-            share = self._standing(self.shares, node, shape, item)
+        if self.shares is not None and not self.strict:
+            if node not in terms.at:
+                terms.at[node] = self._asking(self.shares, node, terms)
+            asking = terms.at[node]
+            if asking is not None:
+                share = self._standing(self.shares, node, terms, asking, item)
         time = item.submitted + terms.ageing
         return (not item.guaranteed, share, -terms.band, time, item.workload_id, item.attempt_id)
 
-    def _standing(self, shares: Shares, node: str, shape: Shape, item: PendingItem) -> Share:
+    def _asking(self, shares: Shares, node: str, terms: _Terms) -> Asking | None:
+        """None where nothing is compared: of a root, and of what is not in the tree."""
+        nodes, queue = shares.tree.nodes, terms.shape.queue
+        if node not in nodes or nodes[node].parent is None or queue not in nodes:
+            return None
+        return shares.asking(queue, node, terms.asked)
+
+    def _standing(
+        self, shares: Shares, node: str, terms: _Terms, asking: Asking, item: PendingItem
+    ) -> Share:
         usage = self.ledger.worlds[-1][QUEUE_TREE]
-        if shares.tree.nodes[node].parent is None or shape.queue not in shares.tree.nodes:
-            return NONE
-        if self.fair and self.is_due(shape.queue, item):
+        if self.fair and self.is_due(terms.shape.queue, item):
             return min(shares.share(usage, node), shares.share(usage, node, only_now=True))
-        added = shares.added(usage, shape.queue, node, self.asked(shape))
+        added = shares.added(usage, asking)
         if self.fair:
             return shares.share(usage, node, added)
         return (0, 1) if shares.borrows(usage, node, added) else NONE
