@@ -81,9 +81,8 @@ class Asker:
             "metadata": {"name": "asked", "namespace": "detect-dev"},
             "spec": {"kind": "training", **more, "roles": [role]},
         }
-        return {"submit": document}, lambda: self.house.submit(
-            "asked", count=role["count"], requests=role["requests"], expect={"run": "5s"}, **more
-        )
+        told = {key: value for key, value in role.items() if key not in ("name", "command")}
+        return {"submit": document}, lambda: self.house.submit("asked", **told, **more)
 
     def waiting(self) -> str | None:
         """Somebody who waits."""
