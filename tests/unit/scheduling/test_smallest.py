@@ -119,6 +119,22 @@ def planned(draw: st.DrawFn) -> Case:
     return Case(world, policy(queues=rules), *draw(st.sampled_from(small)), ())
 
 
+@st.composite
+def choosy(draw: st.DrawFn) -> Case:
+    """Nodes of two flavors, of which the workload takes one only, and some of either is in use."""
+    flavors = draw(st.lists(st.sampled_from(["a100", "b200"]), min_size=2, max_size=4))
+    base = snapshot([node(n, gpus=2, flavor=name) for n, name in enumerate(flavors, start=1)])
+    for number in range(draw(st.integers(0, 4))):
+        gpus, only = draw(st.sampled_from([1000, 2000])), draw(st.sampled_from([("a100",), ("a100",), ()]))
+        job = shape(f"run{number}", request(gpu=gpus, flavors=only))
+        base = started(base, group(job, item(number + 1)))
+    only = request(gpu=draw(st.sampled_from([1000, 2000])), cpu=1000, flavors=("a100",))
+    wanted = shape("only", only, count=draw(st.integers(1, 2)))
+    other = shape("other", request(gpu=1000, flavors=(draw(st.sampled_from(["a100", "b200"])),)))
+    world = replace(base, pending=(group(other, item(100)), group(wanted, item(101))))
+    return Case(world, policy(nodes=draw(st.sampled_from(NodeOrder))), wanted, item(101), ())
+
+
 def leasts(of: Shape) -> st.SearchStrategy[tuple[int, ...]]:
     """All or none, or the fewest members of each role that it would start with."""
     return st.just(()) | st.tuples(*(st.integers(1, count) for _, count, _ in of.roles))
@@ -154,7 +170,7 @@ def check_all(case: Case) -> Counter[str]:
 
 
 @pytest.mark.requirement("J4", "E5")
-@given(cases() | planned())
+@given(cases() | planned() | choosy())
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_change_applied_starts_the_workload_and_nothing_smaller_of_its_kind_does(case: Case) -> None:
     check_all(case)
@@ -164,7 +180,7 @@ def test_the_change_applied_starts_the_workload_and_nothing_smaller_of_its_kind_
 def test_the_same_in_thousands_of_worlds_of_which_every_kind_is_met() -> None:
     met: Counter[str] = Counter()
 
-    @given(cases() | planned())
+    @given(cases() | planned() | choosy())
     @settings(max_examples=5000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     def run(case: Case) -> None:
         met.update(check_all(case))
