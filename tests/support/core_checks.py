@@ -43,6 +43,7 @@ def check_cycle(world: World, before: Snapshot, decisions: Decisions, after: Sna
     check_same(book, after)
     check_limits(before, book)
     check_evictions(before, decisions)
+    check_growth(before, decisions, after)
     check_everyone_told(world, book, decisions)
     check_sums(decisions)
 
@@ -285,6 +286,38 @@ def check_lowered(before: Snapshot, eviction: Eviction) -> None:
     assert before.usage[limit.tree].get((limit.node, limit.subject), 0) > limit.limit
     charged = [item for item in victim.charges if (item.tree, item.subject) == (limit.tree, limit.subject)]
     assert any(limit.node in tree.path(item.node) for item in charged)
+
+
+def check_growth(before: Snapshot, decisions: Decisions, after: Snapshot) -> None:
+    """Who joins a gang is numbered on, goes where the others are, and puts nobody back who waits."""
+    asked = [one for group in after.pending for _, _, one in group.shape.roles]
+    waiting = {name for one in asked for name in _suits(before, one)}
+    for growth in decisions.growths:
+        view, shape = before.running[growth.attempt_id], before.running[growth.attempt_id].grows
+        assert shape is not None
+        assert not view.stopping
+        assert growth.attempt_id not in {eviction.attempt_id for eviction in decisions.evictions}
+        _check_charged(before, shape, growth.members, growth.charges)
+        for name, count, _ in shape.roles:
+            members = [one for one in (*view.members, *growth.members) if one.role == name]
+            assert [member.index for member in members] == list(range(len(members)))
+            assert len(members) <= count
+            on = {a.flavor for one in members for a in one.allocations if a.device_class in ACCELERATORS}
+            assert len(on) <= 1
+        assert len({member.cluster for member in (*view.members, *growth.members)}) == 1
+        level = shape.topology.required if shape.topology is not None else None
+        if level is not None:
+            assert len({before.nodes[m.node_id].labels[level] for m in (*view.members, *growth.members)}) == 1
+        used = {a.flavor for member in growth.members for a in member.allocations}
+        assert not {name for name in used if before.flavors[name].device_class in ACCELERATORS} & waiting
+
+
+def _suits(before: Snapshot, request: MemberRequest) -> set[str]:
+    asked = {cls for cls, amount in request.amounts if amount}
+    return {
+        name for name, flavor in before.flavors.items()
+        if flavor.device_class in asked and name in (request.flavors or (name,))
+    }
 
 
 def check_members(victim: RunningView, eviction: Eviction) -> None:

@@ -38,7 +38,7 @@ from steelyard.scheduling import (
     decide,
     with_unbounded_root,
 )
-from steelyard.scheduling.bundles import imagined_ids
+from steelyard.scheduling.bundles import imagined_ids, joining_ids, may_grow
 from steelyard.scheduling.fleet import as_fleet
 from steelyard.scheduling.prices import Prices
 from steelyard.scheduling.runs import as_runs
@@ -104,6 +104,7 @@ class Job:
     placed_at: int = 0
     hold: HoldView | None = None
     ids: tuple[int, ...] = ()  # of its members, where they may leave
+    shrunk: bool = False  # ids in imagination are unlike each other only until a member leaves
 
     @property
     def item(self) -> PendingItem:
@@ -264,6 +265,16 @@ class World:
             job.phase, job.hold, job.placed_at = "running", None, self.now
             job.members, job.charges = placed.members, placed.charges
             job.ids = imagined_ids(job.shape, job.attempt_id, job.members)
+            job.shrunk = False
+        for growth in decisions.growths:
+            job = self.jobs[growth.attempt_id]
+            assert job.phase == "running"
+            job.ids = (*(job.ids or (0,) * len(job.members)), *joining_ids(growth, len(job.members)))
+            job.members = (*job.members, *growth.members)
+            more = Counter({(c.tree, c.node, c.subject): c.quantity for c in growth.charges})
+            job.charges = tuple(
+                replace(c, quantity=c.quantity + more[c.tree, c.node, c.subject]) for c in job.charges
+            )
         for hold in decisions.holds:
             job = self.jobs[hold.attempt_id]
             assert job.phase == "queued"
@@ -280,6 +291,7 @@ class World:
         self.reasons.update(decisions.reasons)
         self.looked.update(dict.fromkeys(decisions.looked, decisions.now))
         self.counts.update(placed=len(decisions.placements), evicted=len(decisions.evictions))
+        self.counts.update(grown=len(decisions.growths))
         self.counts.update(shrunk=sum(bool(eviction.members) for eviction in decisions.evictions))
         self.counts.update(held=len(decisions.holds), cycles=1)
 
@@ -293,6 +305,7 @@ class World:
                 job.workload_id, gone.member_id, job.shape, job.submitted, phase="stopping", why="left",
                 members=(member,), charges=charges, placed_at=job.placed_at,
             )  # fmt: skip
+        job.shrunk = True
         left = {gone.member_id for gone in eviction.members}
         job.ids = tuple(number for number in job.ids if number not in left)
         job.charges = tuple(_charged_for(job, job.members))
@@ -413,6 +426,7 @@ def running_view(job: Job) -> RunningView:
         job.members, job.charges, shape.preemptible, job.phase == "stopping",
         ends_by=limited(job.placed_at, shape.time_limit), least=() if job.why == "left" else least_of(shape),
         ids=job.ids if any(job.ids) else (),
+        grows=shape if job.phase == "running" and not job.shrunk and may_grow(shape, job.members) else None,
     )  # fmt: skip
 
 
@@ -426,7 +440,8 @@ def _stretched(shape: Shape, chance: random.Random) -> Shape:
     """Of each role up to five members, of which one or two are enough."""
     roles = tuple((name, count + chance.randrange(4), one) for name, count, one in shape.roles)
     least = tuple(min(count, chance.choice((1, 1, 2))) for _, count, _ in roles)
-    return replace(shape, roles=roles, least=least, priority=chance.choice((0, 0, 0, 5, 10)))
+    grows = tuple(name for name, _, _ in roles if chance.random() < 0.7)
+    return replace(shape, roles=roles, least=least, priority=chance.choice((0, 0, 0, 5, 10)), grows=grows)
 
 
 def _shape(key: str, chance: random.Random) -> Shape:

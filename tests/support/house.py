@@ -167,14 +167,14 @@ class House:
         apply(self.store, ADMIN, [parse_document(doc) for doc in yaml.safe_load_all(documents)])
 
     def submit(self, name: str, *, namespace: str = "detect-dev", **spec: Any) -> str:
-        """Submit a one-role workload; its id. `requests`, `expect`, `count`, `min` go to the role."""
-        role = {
+        """Submit a one-role workload; its id. `requests`, `expect`, `count`, `min`, `grow` go to the role."""
+        role: dict[str, Any] = {
             "name": "main",
             "command": ["train"],
             "count": spec.pop("count", 1),
             "requests": spec.pop("requests", {"cpu": "1", "memory": "1Gi", "gpu": 1}),
             "expect": spec.pop("expect", {"run": "1s"}),
-            **({"min": spec.pop("min")} if "min" in spec else {}),
+            **{name: spec.pop(name) for name in ("min", "grow") if name in spec},
         }
         document = {
             "kind": "Workload",

@@ -22,7 +22,7 @@ SHAPES: list[dict[str, object]] = [
     {"requests": {"cpu": "2", "memory": "2Gi", "gpu": 4}},
     {"requests": {"cpu": "1", "memory": "1Gi", "gpu": "500m"}},
     {"requests": {"cpu": "500m", "memory": "512Mi", "gpu": 2}, "count": 2},
-    {"requests": {"cpu": "1", "memory": "1Gi", "gpu": 1}, "count": 5, "min": 1},
+    {"requests": {"cpu": "1", "memory": "1Gi", "gpu": 1}, "count": 5, "min": 1, "grow": True},
     {"requests": {"cpu": "4", "memory": "8Gi"}},
     {"requests": {"cpu": "7", "memory": "1Gi"}, "count": 2},
 ]

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 import structlog
 
 from steelyard.control import readings
+from steelyard.control.notices import Tell, give, save
 from steelyard.engines.port import (
     AttemptStart,
     Capabilities,
@@ -28,7 +29,6 @@ from steelyard.engines.port import (
     Observation,
     ReleaseProbe,
     Sample,
-    Signal,
     StartReply,
     StartState,
 )
@@ -106,7 +106,7 @@ class ReadResult:
     files: tuple[tuple[str, str, str, int], ...]  # (attempt, member, path, bytes at most)
 
 
-Command: TypeAlias = Start | Stop | Checkpoint | Fence | ReadEnd | ReadResult | Probe | Forget
+Command: TypeAlias = Start | Stop | Checkpoint | Tell | Fence | ReadEnd | ReadResult | Probe | Forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,15 +270,16 @@ class Agent:
             elif isinstance(command, Stop):
                 self.engine.stop(command.attempt_ids, command.grace)
             elif isinstance(command, Checkpoint):
-                self._save(command)
+                save(self.engine, command.attempt_ids)
+            elif isinstance(command, Tell):
+                give(self.engine, command)
             elif isinstance(command, Fence):
                 self._report(Seen(self.cluster, fences=self.engine.fence(command.attempt_ids)))
             elif isinstance(command, ReadEnd):
-                ends = tuple(readings.ends_of(self.engine, command.members))
-                self._report(Seen(self.cluster, ends=ends))
+                self._report(Seen(self.cluster, ends=tuple(readings.ends_of(self.engine, command.members))))
             elif isinstance(command, ReadResult):
-                results = tuple(readings.results_of(self.engine, command.files))
-                self._report(Seen(self.cluster, results=results))
+                found = tuple(readings.results_of(self.engine, command.files))
+                self._report(Seen(self.cluster, results=found))
             elif isinstance(command, Probe):
                 self._report(Seen(self.cluster, probes=self.engine.probe_release(command.attempt_ids)))
             else:
@@ -288,11 +289,6 @@ class Agent:
             if not isinstance(error, EngineUnavailable):
                 log.exception("engine-call-failed", cluster=self.cluster, command=type(command).__name__)
             self._unreachable(error)
-
-    def _save(self, command: Checkpoint) -> None:
-        if Signal.CHECKPOINT in self.engine.capabilities().signals:
-            for attempt_id in command.attempt_ids:
-                self.engine.signal(attempt_id, Signal.CHECKPOINT)
 
     def _observe(self) -> None:
         self._news, self._observe_at = False, self._clock() + self.poll
@@ -352,7 +348,7 @@ class Agent:
 
 #: Commands that carry nothing but what they are about, in the order in which they are carried out.
 _MERGED: dict[type, str] = {
-    Checkpoint: "attempt_ids",
+    Checkpoint: "attempt_ids", Tell: "notes",
     Fence: "attempt_ids", ReadEnd: "members", ReadResult: "files", Probe: "attempt_ids",
     Forget: "attempt_ids",
 }  # fmt: skip

@@ -9,6 +9,7 @@ from dataclasses import replace
 from steelyard.engines.port import AttemptStart, DeviceBinding, MemberStart
 from steelyard.model.ids import render
 from steelyard.model.resources import DeviceClass
+from steelyard.model.units import SECOND
 from steelyard.model.workloads import Role
 from steelyard.services.live import LiveState
 from steelyard.services.live_records import LiveAttempt, LiveMember
@@ -41,8 +42,18 @@ def attempt_starts(
         if member.apart and member.cluster == cluster:
             before = resumable.get((member.role, member.index))
             resume = whole.resume_from if before is None else render("attempt", before)
-            own = _among(whole, [member])
-            yield replace(whole, attempt_id=member.part_id, members=own, resume_from=resume)
+            own, limit = _among(whole, [member]), _time_left(attempt, member)
+            yield replace(
+                whole, attempt_id=member.part_id, members=own, resume_from=resume, time_limit=limit
+            )  # fmt: skip
+
+
+def _time_left(attempt: LiveAttempt, member: LiveMember) -> int | None:
+    """Of the attempt's time limit, for one that joined it later."""
+    started, limit = attempt.times.get("started"), attempt.spec.time_limit
+    if limit is None or started is None or member.joined_at is None:
+        return limit
+    return max(SECOND, started + limit - member.joined_at)
 
 
 def _among(whole: AttemptStart, members: list[LiveMember]) -> tuple[MemberStart, ...]:

@@ -42,10 +42,11 @@ def ask_to_leave(
         unit.update(t.member, {"id": member.id}, phase="stopping", leaving_at=now)
     carrier = context.move(unit, attempt, attempt.phase, {})
     context.leaf(unit, attempt, carrier, "workload.shrink", (), detail, reason="preempted")
-    context.after_commit.append(lambda: _tell_all(context, attempt, members))
+    context.after_commit.append(lambda: tell_all(context, attempt, members))
 
 
-def _tell_all(context: Context, attempt: LiveAttempt, members: list[LiveMember]) -> None:
+def tell_all(context: Context, attempt: LiveAttempt, members: list[LiveMember]) -> None:
+    """Tell their engines that they are to save their work, or to end."""
     for member in members:
         _tell(context, attempt, member)
 

@@ -17,6 +17,7 @@ from steelyard.control.commands import (
     term_due,
 )
 from steelyard.control.context import Context, step
+from steelyard.control.growing import failed_to_join, joining, let_go, tell_members
 from steelyard.control.leaving import follow, tell_again
 from steelyard.control.release import begin_release
 from steelyard.control.waiting import Waiting
@@ -150,6 +151,8 @@ class Reconciler:
             return False
         if attempt.leaves:
             follow(self._context, unit, attempt)
+        if attempt.phase is Phase.RUNNING and self._follow_joining(unit, attempt, now):
+            return True
         staying = attempt.staying
         seen = [member.seen for member in staying]
         ended = [s for s in seen if s is not None and s.phase is MemberPhase.ENDED]
@@ -171,6 +174,17 @@ class Reconciler:
             self._run(unit, attempt, now)
             return True
         return self._note_ready(unit, attempt, now) or self._note_stage(unit, attempt, now)
+
+    def _follow_joining(self, unit: Unit, attempt: LiveAttempt, now: int) -> bool:
+        """Those that joined come to run, or are let go; True in the second case."""
+        for member in joining(attempt):
+            if member.seen is not None and member.seen.phase is MemberPhase.RUNNING:
+                self._member_runs(unit, member)
+        failed = failed_to_join(attempt, now)
+        if failed:
+            let_go(self._context, unit, attempt, failed, now)
+            self._touched[attempt.attempt_id] = attempt  # its end is followed in the next pass
+        return bool(failed)
 
     def _started(self, attempt: LiveAttempt, now: int) -> int | None:
         """When the last member started, on the engine's clock, within what the ledger allows."""
@@ -246,6 +260,9 @@ class Reconciler:
                     self._leave(unit, attempt, now)
                 else:
                     stop_attempt(context, unit, attempt, now, why[0], "workload.stop", why[1])
+            elif attempt.workload_id not in context.moved and (failed := failed_to_join(attempt, now)):
+                unit = unit or context.unit()
+                let_go(context, unit, attempt, failed, now)
             if attempt.workload_id not in context.moved:  # what is not written yet nobody is told of
                 self._tell_again(attempt, now)
         if unit is not None:
@@ -274,6 +291,8 @@ class Reconciler:
             send_stop(self._context, attempt)
         if attempt.leaves:
             tell_again(self._context, attempt, now)
+        if attempt.apart and attempt.phase is Phase.RUNNING:
+            tell_members(self._context, attempt, now)
         if now - attempt.command_at < TELL_AGAIN:
             return
         unseen = any(member.seen is None for member in attempt.members)

@@ -10,6 +10,7 @@ import msgspec
 from steelyard.control.commands import start_attempt
 from steelyard.control.context import Context, step
 from steelyard.control.evictions import book_evictions
+from steelyard.control.growing import book_growth
 from steelyard.control.leaving import is_apart
 from steelyard.control.metering import Causes
 from steelyard.control.waiting import Waiting
@@ -21,6 +22,7 @@ from steelyard.scheduling import (
     Decisions,
     DropCause,
     DroppedHold,
+    Growth,
     HoldView,
     Placement,
     ShapeReasons,
@@ -31,6 +33,7 @@ from steelyard.services.basis import basis_body
 from steelyard.services.cycles import decisions_body
 from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveMember
 from steelyard.store import tables as t
+from steelyard.store.statements import Row
 from steelyard.store.unit import Unit
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -78,6 +81,7 @@ class Scheduler:
             (placement.attempt_id for placement in decisions.placements),
             (eviction.attempt_id for eviction in decisions.evictions),
             (hold.attempt_id for hold in decisions.holds),
+            (growth.attempt_id for growth in decisions.growths),
             (dropped.attempt_id for dropped in decisions.dropped_holds),
         )
         return (attempts[each].workload_id for each in ids if each in attempts)
@@ -113,6 +117,8 @@ class Scheduler:
             self._drop(unit, dropped, decisions)
         for placement in decisions.placements:
             self._place(unit, cycle_id, placement, decisions.now)
+        for growth in decisions.growths:
+            self._grow(unit, cycle_id, growth, decisions.now)
         for hold in decisions.holds:
             self._hold(unit, hold, decisions.now)
         book_evictions(self._context, unit, cycle_id, decisions.evictions, decisions.now)
@@ -165,26 +171,34 @@ class Scheduler:
         context.leaf(unit, attempt, carrier, "workload.place", (step(before, "starting", now),), detail)
         context.after_commit.append(lambda: start_attempt(context, attempt))
 
+    def _grow(self, unit: Unit, cycle_id: int, growth: Growth, now: int) -> None:
+        attempt = self._context.state.attempts[growth.attempt_id]
+        members = [self._member(unit, attempt, plan, growth, now, joined_at=now) for plan in growth.members]
+        where: list[Row] = [_where(member) for member in members]
+        book_growth(self._context, unit, cycle_id, growth, members, where, now)
+
     def _member(
-        self, unit: Unit, attempt: LiveAttempt, plan: MemberPlan, placement: Placement, now: int
-    ) -> LiveMember:
+        self, unit: Unit, attempt: LiveAttempt, plan: MemberPlan, placement: Placement | Growth, now: int,
+        joined_at: int | None = None,
+    ) -> LiveMember:  # fmt: skip
         node = self._context.state.nodes[plan.node_id]
         member_id = self._context.store.ids.next()
         apart = is_apart(attempt.spec, plan)
         unit.insert(
             t.member, id=member_id, attempt_id=attempt.attempt_id, role=plan.role, idx=plan.index,
             phase="starting", cluster=plan.cluster, node_id=plan.node_id, apart=apart,
+            joined_at=joined_at,
         )  # fmt: skip
         allocations = [self._allocation(plan.cluster, wanted, placement, now) for wanted in plan.allocations]
         for allocation in allocations:
             _insert_allocation(unit, attempt, member_id, allocation)
         return LiveMember(
             member_id, render("member", member_id), plan.role, plan.index, plan.cluster, plan.node_id,
-            node.name, "starting", allocations, apart=apart,
+            node.name, "starting", allocations, apart=apart, joined_at=joined_at,
         )  # fmt: skip
 
     def _allocation(
-        self, cluster: str, wanted: AllocationPlan, placement: Placement, now: int
+        self, cluster: str, wanted: AllocationPlan, placement: Placement | Growth, now: int
     ) -> LiveAllocation:
         context = self._context
         assert wanted.device_id is not None  # every engine of ours says which device

@@ -292,6 +292,15 @@ class Herald(Protocol):
         ...
 
 
+@runtime_checkable
+class Teller(Protocol):
+    """An engine that can tell running members of the others."""
+
+    def tell(self, notes: Sequence[tuple[str, str, str]]) -> None:
+        """(attempt, member, JSON): what the member finds from now on. One that is gone is passed over."""
+        ...
+
+
 class Engine(Protocol):
     """One cluster. Calls may block; they are made from that cluster's own thread."""
 

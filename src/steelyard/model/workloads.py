@@ -96,6 +96,7 @@ class Role:
     pull: PullPolicy = PullPolicy.NEVER
     least: int | None = None  # None: all of `count`
     shrink: bool = True  # with `least`: those above it may leave while the others go on
+    grow: bool = False  # with `least`: others may join while it runs, up to `count`
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,7 @@ class Shape:
     topology: Topology | None = None
     template: str | None = None  # by name; whose runs tell how long it may take
     speeds: tuple[tuple[str, int], ...] = ()  # by model, thousandths of its speed on its best one
+    grows: tuple[str, ...] = ()  # roles that others may join while it runs
 
     def totals(self) -> dict[DeviceClass, int]:
         """Quantity of the whole gang by class."""

@@ -16,6 +16,7 @@ from steelyard.scheduling.decisions import (
     DropCause,
     DroppedHold,
     Eviction,
+    Growth,
     Leaving,
     Placement,
     QuotaBasis,
@@ -61,6 +62,7 @@ class Context:
         self.turns = Turns(snapshot, policy, now, self.rules, self.ledger, self.past)
         self.reservations = Reservations(snapshot, self.board, self.ledger, self.placer, now)
         self.placements: list[Placement] = []
+        self.growths: list[Growth] = []
         self.evictions: dict[int, Eviction] = {}  # by the victim's attempt id
         self._leaving: dict[int, RunningView] = {}  # members that leave by this cycle, by their ids
         #: What holds may wait for, by id: what runs, and such members.
@@ -75,10 +77,10 @@ class Context:
         self.preemptions_tried = 0
         self.preemption_looks = 0
         self.preemption_moves = 0
+        self.put_off: set[str] = set()  # shapes whose search for victims has to wait for the next cycle
         self._plans = snapshot.plans.of(
             (snapshot.flavors, snapshot.pools, snapshot.trees, policy, self.usable)
         )
-        self._barred: dict[str, bool] = {}
         self.runs = as_runs(snapshot.running)
         self._by_queue: dict[str, list[RunningView]] = {}
         self._by_priority: list[RunningView] | None = None
@@ -96,10 +98,10 @@ class Context:
 
     def is_barred(self, shape: Shape) -> bool:
         """True when the shape's queue or organisation does not let anything start."""
-        known = self._barred.get(shape.key)
-        if known is None:
-            known = self._barred[shape.key] = bool(barriers(self.snapshot, self.plan(shape)))
-        return known
+        plan = self.plan(shape)
+        if plan.is_barred is None:
+            plan.is_barred = bool(barriers(self.snapshot, plan))
+        return plan.is_barred
 
     def commit(self, plan: ShapePlan, item: PendingItem, found: Plan) -> None:
         """Notes a placement whose places are taken, and charges it."""
@@ -112,6 +114,19 @@ class Context:
         plan = self.plan(hold.shape)
         self.reservations.started(plan, hold.item, Plan(hold.members, hold.charges))
         self._note(plan, hold.item, hold.members, hold.charges, from_hold=True)
+
+    def take_growth(self, found: Plan) -> None:
+        """Charges a member that joins a gang; its places are taken."""
+        self.ledger.add(found.charges)
+        self.reservations.grown(found)
+
+    def commit_growth(
+        self, run: RunningView, shape: Shape, members: tuple[MemberPlan, ...], charges: tuple[Charge, ...]
+    ) -> None:
+        """Notes all that joins a gang in this cycle, taken and charged already."""
+        basis, lender = self._basis(shape.queue, charges)
+        self.past.start((shape.queue, shape.project, shape.user or ""), charges)
+        self.growths.append(Growth(run.workload_id, run.attempt_id, members, charges, basis, lender))
 
     def _note(
         self,
@@ -132,14 +147,14 @@ class Context:
         tree = self.snapshot.trees.get(QUEUE_TREE)
         if tree is None:
             return QuotaBasis.UNLIMITED, None
-        usage = self.ledger.worlds[0][QUEUE_TREE]
-        subjects = [
-            item.subject for item in charges if item.tree == QUEUE_TREE and item.subject in tree.subjects
-        ]
-        for subject in subjects:
-            if usage.get((queue, subject), 0) > tree.subtree(queue, subject):
-                return QuotaBasis.BORROWED, tree.nodes[queue].parent
-        return (QuotaBasis.NOMINAL if subjects else QuotaBasis.UNLIMITED), None
+        usage, is_governed = self.ledger.worlds[0][QUEUE_TREE], False
+        for name, parts in self.ledger.parts(charges):
+            if name == QUEUE_TREE:
+                for _, flow, _ in parts:
+                    is_governed = True
+                    if usage.get(flow[0][0], 0) > tree.subtree(*flow[0][0]):
+                        return QuotaBasis.BORROWED, tree.nodes[queue].parent
+        return (QuotaBasis.NOMINAL if is_governed else QuotaBasis.UNLIMITED), None
 
     def is_stopping(self, attempt: RunningView) -> bool:
         """True when it stops already, or is asked to in this cycle."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steelyard.model.policy import Policy
+from steelyard.model.policy import QUEUE_TREE, Policy, Precedence
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.alternatives import Alternatives
@@ -29,6 +29,7 @@ from steelyard.scheduling.decisions import (
     Stats,
 )
 from steelyard.scheduling.explain import Explainer, backoff_reason, pending_evaluation
+from steelyard.scheduling.growth import grow
 from steelyard.scheduling.heads import Heads
 from steelyard.scheduling.holds import settle_holds
 from steelyard.scheduling.lowered import enforce
@@ -37,11 +38,16 @@ from steelyard.scheduling.near import near
 from steelyard.scheduling.order import Waiting
 from steelyard.scheduling.placement import Plan
 from steelyard.scheduling.preemption import Pools, evicted_and_requested
+from steelyard.scheduling.rules import rules_of
 from steelyard.scheduling.snapshot import AddPending, Snapshot
 from steelyard.scheduling.views import HoldView, PendingItem, ShapeGroup
 
 #: Shapes whose reasons are made in one cycle.
 MAX_EXPLAINED = 256
+#: When there is another cycle at the latest for those that have yet to look for victims (µs).
+PUT_OFF_FOR = EXPLAIN_EVERY // 4
+#: After so long their reasons are made all the same (µs).
+LONGEST_PUT_OFF = 10 * EXPLAIN_EVERY
 _PROBE = 2**63 - 1
 
 
@@ -79,7 +85,9 @@ def explain(
         chosen = PendingItem(_PROBE, _PROBE, now)
     if chosen not in heads and chosen.attempt_id not in snapshot.holds:
         snapshot = snapshot.with_(AddPending(shape, chosen))
-    snapshot, is_cut = near(snapshot, shape, now)
+    rules = rules_of(policy, snapshot.trees.get(QUEUE_TREE), shape.queue)
+    in_turn = rules.precedence is Precedence.FIRST_COME
+    snapshot, is_cut = near(snapshot, shape, now, chosen if in_turn else None)
     cycle = Cycle(snapshot, policy, now)
     cycle.run()
     decisions = cycle.decisions([shape])
@@ -131,6 +139,7 @@ class Cycle:
         self._fill()
         self.blocked += self.waiting.behind
         self.heads.behind.update(shape.key for shape in self.waiting.behind)
+        grow(context, groups)
 
     def _fill(self) -> None:
         context, waiting = self.context, self.waiting
@@ -181,12 +190,15 @@ class Cycle:
         return False
 
     def due(self) -> list[Shape]:
-        """The blocked shapes to explain now: never looked at first, then those longest ago."""
-        looked, now = self.context.snapshot.last_looked, self.context.now
+        """The blocked shapes to explain now: never looked at first, then those longest ago. Those that have
+        yet to look for victims keep the reasons that they have meanwhile."""
+        looked, now, put_off = self.context.snapshot.last_looked, self.context.now, self.context.put_off
         due: list[tuple[int, int, Shape]] = []
         for shape in self.blocked:
             at = looked.get(shape.key)
-            if at is None or now - at >= EXPLAIN_EVERY:
+            if at is not None and shape.key in put_off and now - at < LONGEST_PUT_OFF:
+                self.context.wake(now + PUT_OFF_FOR)
+            elif at is None or now - at >= EXPLAIN_EVERY:
                 due.append((-1 if at is None else at, len(due), shape))
             else:
                 again = at + EXPLAIN_EVERY
@@ -199,15 +211,18 @@ class Cycle:
         """The answer, with the reasons of these shapes."""
         context = self.context
         context.reservations.lift_all()
-        explainer = Explainer(context)
-        reasons = {shape.key: self.heads.explained(shape, explainer.shape(shape)) for shape in explained}
+        reasons: dict[str, ShapeReasons] = {}
+        own = {item.workload_id: (backoff_reason(item),) for _, item in self.waiting.later}
+        if explained or context.holds:
+            explainer = Explainer(context)
+            for shape in explained:
+                reasons[shape.key] = self.heads.explained(shape, explainer.shape(shape))
+            own.update((hold.workload_id, (explainer.hold(hold),)) for hold in context.holds.values())
         known = context.snapshot.last_looked
         unseen = [*self.waiting.rest(), *(shape.key for shape in self.blocked)]
         for key in unseen:
             if key not in known and key not in reasons:
                 reasons[key] = ShapeReasons((pending_evaluation(),), True)
-        own = {item.workload_id: (backoff_reason(item),) for _, item in self.waiting.later}
-        own.update((hold.workload_id, (explainer.hold(hold),)) for hold in context.holds.values())
         return Decisions(
             context.now,
             context.policy.version,
@@ -222,6 +237,7 @@ class Cycle:
             self._stats(len(explained)),
             tuple(context.reservations.made),
             self.alternatives.choices(context.placements),
+            tuple(context.growths),
         )
 
     def _stats(self, explained: int) -> Stats:
@@ -236,16 +252,9 @@ class Cycle:
         blocked = {shape.key for shape in self.blocked}
         more = not waiting.empty or bool((waiting.unseen & placed_all) - blocked) or self._overflow > 0
         more = more or bool(context.taken_over)  # they wait again, and were not looked at
-        more = more or self._may_start_at_once()
+        # its places may be free already, taken by what is only planned, and no event would tell
+        more = more or any(not hold.item.standby for hold in context.new_holds)
         return Stats(
             self.tried, context.board.looks, explained, self._overflow, context.preemptions_tried, more,
             min(instants, default=None), *evicted_and_requested(context),
-        )
-
-    def _may_start_at_once(self) -> bool:
-        """Whether a new hold waits for nobody whom it stops itself: its places may be free already, and no
-        event would tell."""
-        stop = {eviction.preemptor_attempt_id for eviction in self.context.evictions.values()}
-        return any(
-            hold.attempt_id not in stop and not hold.item.standby for hold in self.context.new_holds
         )

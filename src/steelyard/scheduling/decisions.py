@@ -50,6 +50,18 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Growth:
+    """A running gang gets members; they are numbered after those that it has."""
+
+    workload_id: int
+    attempt_id: int
+    members: tuple[MemberPlan, ...]
+    charges: tuple[Charge, ...]
+    quota_basis: QuotaBasis = QuotaBasis.UNLIMITED
+    lender: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ComparedShares:
     """By which numbers a fair share decided, in millionths of what the common ancestor can have, at weight 1:
     the preemptor's side with it, the victim's side without any of the victims, and with this one back."""
@@ -189,11 +201,13 @@ class Decisions:
     stats: Stats = Stats()
     reservations: tuple[Reservation, ...] = ()  # places on the timeline, in the order of the queue
     choices: tuple[ModelChoice, ...] = ()  # of placements whose speed on each model counted
+    growths: tuple[Growth, ...] = ()  # of gangs that run
 
     @property
     def changes_state(self) -> bool:
         """True when there is more in it than reasons."""
-        return bool(self.placements or self.evictions or self.holds or self.dropped_holds or self.refusals)
+        moved = self.placements or self.evictions or self.holds or self.dropped_holds or self.refusals
+        return bool(moved or self.growths)
 
     def digest_input(self) -> object:
         """Lists, integers, strings, booleans and None in a fixed order, to compare two runs."""
@@ -201,7 +215,8 @@ class Decisions:
         return [
             [name, canonical(getattr(self, name))]
             for name in ("now", "policy_version", "placements", "evictions", "holds", "dropped_holds",
-                         "refusals", "reasons", "workload_reasons", "looked", "stats", "reservations", *names)
+                         "refusals", "reasons", "workload_reasons", "looked", "stats", "reservations",
+                         "growths", *names)
         ]
 
 

@@ -25,7 +25,7 @@ from steelyard.scheduling.views import HoldView, PendingItem, RunningView
 __all__ = ["MAX_LOOKS", "MAX_TRIES", "Pools", "Proposal", "evicted_and_requested", "propose"]
 
 #: Shapes that may look for victims in one cycle, first in order first.
-MAX_TRIES = 64
+MAX_TRIES = 24
 #: Node looks of all these searches in one cycle; the search that passes it is the last.
 MAX_LOOKS = 50_000
 #: Allocations that all these searches take off and put back in one cycle; the one that passes it is the last.
@@ -113,13 +113,19 @@ def _is_enough(
 
 
 def _is_due(context: Context, plan: ShapePlan) -> bool:
-    """A shape that found no victims looks for them again after a while, so that others get their turn."""
+    """A shape that found no victims looks for them again after a while, so that others get their turn. Those
+    that a bound puts off are first in the next cycle: they don't count as looked at."""
     looked = context.snapshot.last_looked.get(plan.shape.key)
     if looked is not None and context.now - looked < EXPLAIN_EVERY:
         return False
-    if context.preemption_moves >= MAX_MOVES:
-        return False
-    return context.preemptions_tried < MAX_TRIES and context.preemption_looks < MAX_LOOKS
+    if (
+        context.preemptions_tried < MAX_TRIES
+        and context.preemption_looks < MAX_LOOKS
+        and context.preemption_moves < MAX_MOVES
+    ):
+        return True
+    context.put_off.add(plan.shape.key)
+    return False
 
 
 def _has_waited(context: Context, plan: ShapePlan, item: PendingItem) -> bool:

@@ -27,6 +27,8 @@ ELASTIC = "elastic"
 STOPS: Where = ("stops", "")
 ENDS: Where = ("ends", "")
 STAYS: Where = ("stays", "")
+#: What may get members now.
+GROWS: Where = ("grows", "")
 _Lists: TypeAlias = dict[Where, list[Entry]]
 _Change: TypeAlias = tuple[RunningView | None, RunningView | None]
 
@@ -39,10 +41,11 @@ def victim_order(attempt: RunningView) -> Order:
 class Runs(Layered[int, RunningView]):
     """Immutable, as the mappings of a snapshot are."""
 
-    __slots__ = ("_lists", "_since", "memory")
+    __slots__ = ("_lists", "_since", "growing", "memory")
 
     def __init__(self, entries: Mapping[int, RunningView]) -> None:
         super().__init__(entries)
+        self.growing = sum(1 for run in entries.values() if run.grows is not None)  # how many may get members
         self.memory: dict[Hashable, Any] = {}  # for what others derive of this very version
         self._lists: _Lists | None = None
         #: An earlier version's lists, and what changed since: (before, after), None where it was not there.
@@ -91,6 +94,9 @@ class Runs(Layered[int, RunningView]):
         """Lists that nobody asks for cost nothing: what changed is noted until somebody does."""
         made._lists = made._since = None
         made.memory = {}
+        known_before = (self.get(key) for key in {*changed, *gone})
+        made.growing = self.growing - sum(1 for run in known_before if run and run.grows is not None)
+        made.growing += sum(1 for run in changed.values() if run.grows is not None)
         known = (self._lists, []) if self._lists is not None else self._since
         if known is None:
             return
@@ -118,6 +124,8 @@ def _places(run: RunningView) -> dict[Where, Order]:
     order = victim_order(run)
     found = dict.fromkeys(places_of(run.charges, run.members), order)
     found[QUEUE_TREE, run.queue] = order
+    if run.grows is not None and not run.stopping:
+        found[GROWS] = order
     if run.ids:
         found[ELASTIC, run.queue] = order
     if run.stopping:

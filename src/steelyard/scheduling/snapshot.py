@@ -13,7 +13,13 @@ from typing import Any
 from steelyard.model.policy import Limit
 from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
-from steelyard.scheduling.bundles import imagined_ids, leaving_view, staying_view
+from steelyard.scheduling.bundles import (
+    grown_view,
+    imagined_ids,
+    joining_ids,
+    leaving_view,
+    staying_view,
+)
 from steelyard.scheduling.decisions import Decisions, DropCause, Eviction
 from steelyard.scheduling.fleet import as_fleet
 from steelyard.scheduling.history import NOTHING_USED, History, start
@@ -105,6 +111,7 @@ class Snapshot:
         draft.drop_holds(decisions)
         draft.place(decisions)
         draft.hold(decisions)
+        draft.grow(decisions)
         for eviction in decisions.evictions:
             draft.evict(self.running[eviction.attempt_id], eviction)
         looked = {**self.last_looked, **dict.fromkeys(decisions.looked, decisions.now)}
@@ -199,6 +206,15 @@ class _Draft:
             else:
                 self._charge(placed.charges, 1)
             self._take(placed.members)
+
+    def grow(self, decisions: Decisions) -> None:
+        for growth in decisions.growths:
+            view = self.base.running[growth.attempt_id]
+            ids = joining_ids(growth, len(view.members))
+            self.running[view.attempt_id] = grown_view(view, growth, ids)
+            start(self.started, (view.queue, view.project, view.user or ""), growth.charges)
+            self._charge(growth.charges, 1)
+            self._take(growth.members)
 
     def hold(self, decisions: Decisions) -> None:
         for hold in decisions.holds:

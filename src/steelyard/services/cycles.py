@@ -27,7 +27,7 @@ Json = dict[str, Any]
 #: What a cycle did, and what a replay has to do again.
 COMPARED = ("placements", "evictions", "holds", "dropped_holds", "refusals")
 #: What is stored of it, and compared.
-STORED = (*COMPARED, "choices")
+STORED = (*COMPARED, "choices", "growths")
 MAX_DIFFERENCES = 50
 EARLIEST = (EPOCH_MS + 1) * MILLISECOND  # no id is older, but for one that nobody gave
 _encode = msgspec.json.Encoder(order="deterministic").encode

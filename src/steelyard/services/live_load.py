@@ -242,6 +242,7 @@ def load_members(connection: View) -> dict[int, list[LiveMember]]:
                 row.endpoint,
                 apart=bool(row.apart),
                 leaving_at=row.leaving_at,
+                joined_at=row.joined_at,
             )
         )
     return members
@@ -296,6 +297,7 @@ def live_attempt(row: Any, members: list[LiveMember]) -> LiveAttempt:
         activated_at=row.activated_at,
         served=int(row.served),
         starving_bound=row.starving_bound,
+        joins_off=row.joins_off,
     )
 
 

@@ -14,7 +14,7 @@ from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.resources import ACCELERATORS, Availability, DeviceClass, ShareKind, UnavailableReason
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadSpec
 from steelyard.scheduling import Charge, PendingItem, RunningView
-from steelyard.scheduling.bundles import split
+from steelyard.scheduling.bundles import may_grow, split
 from steelyard.scheduling.snapshot import least_of, limited
 from steelyard.scheduling.subjects import Counting
 from steelyard.services.failure_log import Line
@@ -68,7 +68,8 @@ class LiveMember:
     lines: tuple[Line, ...] | None = None  # what its log says about its end; None: not read
     apart: bool = False  # started, stopped and released by itself: its attempt can go on without it
     leaving_at: int | None = None  # asked to stop while its attempt goes on
-    command_at: int = 0  # when the engine was last told that it is to stop
+    joined_at: int | None = None  # while its attempt ran already
+    command_at: int = 0  # when the engine was last told something of it alone
 
     @property
     def part_id(self) -> str:
@@ -124,6 +125,8 @@ class LiveAttempt:
     activated_at: int | None = None  # … and until when
     served: int = 0  # µs that attempts before it ran which were stopped for others
     starving_bound: int | None = None  # µs within which it should have started, once it has waited longer
+    joins_off: int | None = None  # since when nobody joins it any more
+    told: tuple[tuple[str, int], ...] = ()  # (role, index) of those that its members were told of
 
     def following(self, attempt_id: int, now: int, not_before: int, avoid: tuple[int, ...]) -> LiveAttempt:
         """The workload's next attempt, which waits. What is of the workload stays, what is of one attempt is
@@ -134,7 +137,8 @@ class LiveAttempt:
             cancel_requested_at=None, stop_reason=None, not_before=not_before, policy_version=None,
             previous_id=self.attempt_id, sliced_until=None, simulated=False, outcome=None, members=[],
             charges=(), avoid=avoid, served=self.served + self._ran(), started_once=False, command_at=0,
-            probe_at=0, last_probes={}, result=None, result_read=False, starving_bound=None,
+            probe_at=0, last_probes={}, result=None, result_read=False, starving_bound=None, joins_off=None,
+            told=(),
         )  # fmt: skip
 
     def _ran(self) -> int:
@@ -221,12 +225,18 @@ class LiveAttempt:
             least_of(self.shape),
             template=self.shape.template,
             ids=self._ids(),
+            grows=self.shape if self._may_grow() else None,
         )
 
     def running_views(self, counting: Counting) -> list[RunningView]:
         """The same, and each member that leaves as a run of its own."""
         leaving = {member.id for member in self.members if member.leaving_at is not None}
         return split(self.running_view(), leaving, counting)
+
+    def _may_grow(self) -> bool:
+        if not self.shape.grows or self.phase is not Phase.RUNNING or self.stop_reason is not None:
+            return False
+        return self.joins_off is None and not self.leaves and may_grow(self.shape, self.plans())
 
     def _ids(self) -> tuple[int, ...]:
         if not self.apart:

@@ -23,7 +23,7 @@ from steelyard.model.resources import Availability, DeviceClass, ShareKind
 from steelyard.model.units import HOUR
 from steelyard.model.workloads import Shape, WorkloadSpec
 from steelyard.scheduling import HoldView, PendingItem, RunningView, ShapeGroup, Snapshot, total_usage
-from steelyard.scheduling.bundles import split
+from steelyard.scheduling.bundles import may_grow, split
 from steelyard.scheduling.snapshot import least_of, limited
 from steelyard.scheduling.subjects import Counting
 from steelyard.services.basis import Basis, read_basis
@@ -308,7 +308,7 @@ def _workloads(then: _Then, counting: Counting) -> list[RunningView | _Waits]:
         if known[row.id].phase is Phase.QUEUED:
             made.append(_waits(row, known[row.id], attempt, shape, then.at))
         else:
-            made += _runs(row, known[row.id], attempt, shape, counting, members[attempt.id])
+            made += _runs(row, known[row.id], attempt, shape, counting, members[attempt.id], then.at)
     return made
 
 
@@ -336,14 +336,18 @@ def _runs(
     shape: Shape,
     counting: Counting,
     had: Had,
+    at: int,
 ) -> list[RunningView]:
+    off = attempt.joins_off is not None and attempt.joins_off < at
+    steady = known.phase is Phase.RUNNING and not had.leaving and not off
+    grows = steady and bool(shape.grows) and may_grow(shape, had.plans)
     started = None if known.phase is Phase.STARTING else attempt.started  # what is in its row came later
     whole = RunningView(
         attempt.id, row.id, shape.key, row.queue, row.project, row.priority, attempt.placed, tuple(had.plans),
         counting.charges_of(shape, had.held), _spec(row.spec_json).preemptible and not row.guaranteed,
         known.phase in (Phase.STOPPING, Phase.RELEASING), row.name, row.submitter, row.kind, started,
         limited(started or attempt.placed, shape.time_limit), least_of(shape), template=shape.template,
-        ids=tuple(had.ids) if any(had.ids) else (),
+        ids=tuple(had.ids) if any(had.ids) else (), grows=shape if grows else None,
     )  # fmt: skip
     return split(whole, had.leaving, counting)
 

@@ -37,6 +37,8 @@ def had_at(view: View, at: int, attempt_ids: list[int]) -> dict[int, Had]:
     for row in rows.members(view, attempt_ids):
         if row.released_at is not None and row.released_at <= at:
             continue
+        if row.joined_at is not None and row.joined_at >= at:
+            continue
         own, had = by_member.get(row.id, []), found[row.attempt_id]
         allocations = tuple(item.plan() for item in own)
         had.plans.append(MemberPlan(row.role, row.idx, row.cluster, row.node_id, allocations))

@@ -39,7 +39,7 @@ def make_shape(
         tuple((role.name, role.count, role.request) for role in spec.roles),
         spec.preemptible, spec.kind.value, place.environment, priority_class, user, spec.time_limit,
         _least(spec), spec.topology, None if spec.template is None else spec.template.partition("@")[0],
-        speeds_of(spec),
+        speeds_of(spec), tuple(role.name for role in spec.roles if role.grow),
     )  # fmt: skip
     return keyed(shape)
 

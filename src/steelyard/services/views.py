@@ -241,6 +241,7 @@ def _member(member: Record, allocations: list[Record], receipt: Record | None) -
         "failure": member["failure"],
         "endpoint": member["endpoint"],
         "limits": member["limits"],
+        "joined_at": member["joined_at"],
         "leaving_at": member["leaving_at"],
         "released_at": member["released_at"],
         "receipt": _receipt(receipt, times),

@@ -1,10 +1,15 @@
-"""Workload documents: template merged beneath, then read strictly into a `WorkloadSpec`."""
+"""Workload documents: template merged beneath, then read strictly into a `WorkloadSpec`.
+
+What many workloads ask for alike is read once: a spec says nothing of its workload's name or place.
+"""
 
 from __future__ import annotations
 
+import marshal
 import re
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -39,6 +44,8 @@ MAX_ARGUMENT = 32_768
 MAX_ENV = 256
 MAX_ATTEMPTS = 100
 MAX_PATHS = 64
+#: Specs that are kept, and how large one of them may be.
+MAX_KEPT, MAX_KEPT_BYTES = 512, 4096
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _KEYS = frozenset(
     {
@@ -109,7 +116,25 @@ def _workload(raw: object, template_lookup: TemplateLookup, faults: Faults | Non
     if isinstance(body, dict) and body.get("template") is not None:
         template, below = _template(body["template"], template_lookup)
         body = deep_merge(below, {key: value for key, value in body.items() if key != "template"})
+    packed = _pack(body) if faults is None else None
+    if packed is not None:
+        spec = _kept(packed)
+        return replace(spec, name=name, namespace=namespace, labels=labels, template=template)
     return _spec(name, namespace, labels, template, DocumentReader(body, "spec", faults))
+
+
+def _pack(body: object) -> bytes | None:
+    """The same bytes for the same plain values of the same types; None for what is large, or not plain."""
+    try:
+        packed = marshal.dumps(body, 2)  # later versions write shared objects as references
+    except ValueError:
+        return None
+    return packed if len(packed) <= MAX_KEPT_BYTES else None
+
+
+@lru_cache(maxsize=MAX_KEPT)
+def _kept(packed: bytes) -> WorkloadSpec:
+    return _spec("", "", (), None, DocumentReader(marshal.loads(packed), "spec", None))
 
 
 def check_template_body(raw: object, path: str) -> None:
@@ -196,13 +221,16 @@ def _role(r: DocumentReader) -> Role:
 
 def _members(r: DocumentReader) -> dict[str, Any]:
     """`count`, and where the role is elastic `min`: the fewest with which it starts, and goes on unless
-    `shrink` says that it can't."""
+    `shrink` says that it can't; `grow`: others may join it while it runs."""
     count = r.integer("count", 1, low=1, high=MAX_COUNT)
     least = r.integer("min", None, low=1, high=MAX_COUNT) if r.has("min") else None
     if least is not None and least > count:
         r.wrong("field-out-of-bounds", r.at("min"), low=1, high=count)
     shrink = r.flag("shrink") if least is not None and r.has("shrink") else True
-    return {"count": count, "least": least, "shrink": shrink}
+    grow = r.flag("grow") if least is not None else False
+    if grow and not shrink:
+        r.wrong("field-invalid", r.at("grow"), expected="beside shrink: true")
+    return {"count": count, "least": least, "shrink": shrink, "grow": grow}
 
 
 def _surroundings(r: DocumentReader) -> dict[str, Any]:

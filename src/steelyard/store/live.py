@@ -36,6 +36,7 @@ def _attempts() -> Select[Any]:
         a.not_before,
         a.avoid_json,
         a.stop_reason,
+        a.joins_off,
         a.policy_version.label("attempt_policy"),
         a.version.label("attempt_version"),
         a.outcome.label("attempt_outcome"),

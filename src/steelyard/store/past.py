@@ -121,6 +121,7 @@ def attempts(connection: Connection, numbers: Collection[tuple[int, int]]) -> di
     for chunk in chunks(sorted(wanted)):
         query: Select[Any] = select(
             a.id, a.workload_id, a.number, a.eligible, a.not_before, a.avoid_json, a.placed, a.started,
+            a.joins_off,
             case((a.number > 1, served_before()), else_=0).label("served"),
         )
         for row in connection.execute(query.where(a.workload_id.in_(chunk))):
@@ -135,7 +136,8 @@ def members(connection: Connection, attempt_ids: Collection[int]) -> list[PastRo
     found: list[PastRow] = []
     for chunk in chunks(sorted(attempt_ids)):
         query = select(
-            m.id, m.attempt_id, m.role, m.idx, m.cluster, m.node_id, m.apart, m.leaving_at, m.released_at
+            m.id, m.attempt_id, m.role, m.idx, m.cluster, m.node_id, m.apart, m.leaving_at, m.released_at,
+            m.joined_at,
         ).where(m.attempt_id.in_(chunk))
         found += connection.execute(query.order_by(m.id))
     return found

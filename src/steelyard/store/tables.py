@@ -661,6 +661,7 @@ attempt = Table(
     _str("failure_stage"),
     _str("failure_group"),
     _text("avoid_json"),  # nodes on which an attempt before it failed, through no fault of its own
+    _int("joins_off"),  # since when nobody joins it any more: one could not start
     _int("policy_version"),
     _int("cycle_id"),
     _int("version", False),
@@ -692,6 +693,7 @@ member = Table(
     _flag("apart"),  # started, stopped and released by itself: its attempt can go on without it
     _int("leaving_at"),  # asked to stop while its attempt goes on
     _int("released_at"),
+    _int("joined_at"),  # while its attempt ran already
     Index("member_attempt", "attempt_id"),
 )
 allocation = Table(

@@ -162,3 +162,74 @@ def test_a_member_whose_release_is_not_proven_is_kept_back_alone(tmp_path: Path)
     finally:
         house.tampered = True
         house.close()
+
+
+@pytest.mark.requirement("C9")
+def test_members_join_a_gang_that_takes_them_once_nobody_waits(house: House) -> None:
+    workload = gang(house, 8, 3, grow=True)
+    high = house.submit("high", priorityClass="high", count=2, requests=GPUS, expect={"run": "3s"})
+    house.run_until(lambda: house.phase(high) == "running")
+    house.tick(20)
+    assert members(house, workload) == [(index, False) for index in range(6)]
+    house.run_until(lambda: len(members(house, workload)) == 8)
+    exact(house)
+    attempt = house.live[parse("workload", workload)]
+    house.run_until(lambda: all(member.phase == "running" for member in attempt.members))
+    assert house.show(high)["phase"] == "finished"
+    assert [member.index for member in attempt.members] == list(range(8))
+    shown = house.show(workload)
+    (one,) = shown["attempts"]
+    assert len(one["members"]) == 10
+    assert sum(member["joined_at"] is not None for member in one["members"]) == 2
+    house.run_dry()
+    assert house.show(workload)["outcome"] == "succeeded"
+    found = replay_all(house)
+    assert (found["evictions"], found["growths"]) == (1, 1)
+
+
+def test_no_member_joins_while_somebody_waits_for_such_devices(house: House) -> None:
+    workload = gang(house, 8, 3, grow=True)
+    high = house.submit("high", priorityClass="high", count=2, requests=GPUS, expect={"run": "2s"})
+    house.run_until(lambda: house.phase(high) == "running")
+    wide = house.submit("wide", requests={**GPUS, "gpu": 4}, preemptible=True)
+    house.run_until(lambda: house.phase(high) == "finished")
+    house.tick(20)
+    assert (house.phase(wide), len(members(house, workload))) == ("queued", 6)
+    house.cancel(wide)
+    house.run_until(lambda: len(members(house, workload)) == 8)
+    exact(house)
+
+
+def test_who_joined_is_known_after_a_restart_and_can_be_taken_again(house: House) -> None:
+    workload = gang(house, 8, 3, grow=True)
+    for number in range(2):
+        high = house.submit(f"high-{number}", priorityClass="high", count=2, requests=GPUS)
+        house.run_until(lambda high=high: house.phase(high) == "finished")
+        house.run_until(lambda: len(members(house, workload)) == 8)
+        house.restart()
+        house.tick(3)
+        exact(house)
+    house.run_dry()
+    assert house.show(workload)["outcome"] == "succeeded"
+    found = replay_all(house)
+    assert (found["evictions"], found["growths"]) == (2, 2)
+
+
+def test_one_that_can_not_start_is_let_go_and_the_others_go_on(tmp_path: Path) -> None:
+    house = House(sqlite_url(tmp_path), tmp_path)
+    try:
+        workload = gang(house, 8, 3, grow=True)
+        high = house.submit("high", priorityClass="high", count=2, requests=GPUS)
+        house.run_until(lambda: house.phase(high) == "running")
+        fault = "suffer: [{fault: start-failure, match: {name: gang}, count: 1}]"
+        house.apply(DOCUMENTS.split("---")[0].replace("    timing:", f"    {fault}\n    timing:"))
+        house.run_until(lambda: house.phase(high) == "finished")
+        house.tick(100)
+        assert house.phase(workload) == "running"
+        assert len(members(house, workload)) in (6, 7)
+        assert len(house.show(workload)["attempts"]) == 1
+        exact(house)
+        house.run_dry()
+        assert house.show(workload)["outcome"] == "succeeded"
+    finally:
+        house.close()

@@ -17,6 +17,7 @@ from steelyard.scheduling import (
     decide,
 )
 from steelyard.scheduling.context import HOLD_TIMER
+from steelyard.scheduling.preemption import MAX_TRIES
 from tests.unit.scheduling.build import (
     NOW,
     POLICY,
@@ -117,6 +118,16 @@ def test_a_small_victim_that_a_larger_one_makes_needless_stays() -> None:
     base = started(base, group(LOW, item(2)), at=NOW - SECOND)
     base = waiting(base, group(shape("high", request(gpu=3000), priority=10), item(50)))
     assert [eviction.attempt_id for eviction in decide(base, POLICY, NOW).evictions] == [1]
+
+
+def test_a_gang_of_whole_cores_counts_what_is_free_beside_its_victim() -> None:
+    """Seven cores twice: of sixteen thirteen are free, and the victim has two."""
+    base = snapshot([node(1, cpu=16_000)])
+    base = started(base, group(shape("other", request(cpu=1000), priority=10), item(1)))
+    base = started(base, group(shape("victim", request(cpu=1000), count=2), item(2)))
+    gang = shape("gang", request(cpu=7000), count=2, priority=10)
+    decisions = decide(waiting(base, group(gang, item(3))), POLICY, NOW)
+    assert [eviction.attempt_id for eviction in decisions.evictions] == [2]
 
 
 def test_no_victim_could_be_spared() -> None:
@@ -329,3 +340,17 @@ def test_a_hold_for_quota_waits_until_its_victim_has_given_back_though_places_ar
     early = decide(base, POLICY, NOW + SECOND)
     assert (placed(early), early.dropped_holds) == ([], ())
     assert placed(decide(ended(base, 1), POLICY, NOW + SECOND)) == [50]
+
+
+def test_whoever_a_bound_puts_off_looks_for_victims_in_the_next_cycle() -> None:
+    """Though those before it fail again each time that they may look again."""
+    wide = [shape(f"wide{n:02}", request(gpu=1000), count=2, priority=20) for n in range(MAX_TRIES + 2)]
+    groups = [group(of, item(100 + n)) for n, of in enumerate(wide)]
+    world = waiting(full(), *groups, group(HIGH, item(500)))
+    rules, now = policy(max_victims=1), NOW
+    for _ in range(2):  # each gets its first reasons; then all may look again
+        decisions = decide(world, rules, now)
+        assert decisions.evictions == ()
+        world, now = world.apply(decisions), now + SECOND
+    decisions = decide(world, rules, now - SECOND)
+    assert [eviction.preemptor_attempt_id for eviction in decisions.evictions] == [500]

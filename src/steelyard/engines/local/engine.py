@@ -17,7 +17,7 @@ from typing import Any
 from steelyard.devices.catalogue import visibility_env
 from steelyard.devices.settings import DeviceSettings
 from steelyard.devices.step import Step
-from steelyard.engines.local import fencing, looking
+from steelyard.engines.local import fencing, looking, telling
 from steelyard.engines.local.disk import Floor
 from steelyard.engines.local.engine_isolation import EngineIsolation
 from steelyard.engines.local.files import read_json
@@ -255,6 +255,11 @@ class LocalEngine:
     def read_artifact(self, attempt_id: str, member_id: str, path: str, limit: int) -> bytes | None:
         """See the port."""
         return self._keeping.read(attempt_id, member_id, path, limit)
+
+    def tell(self, notes: Sequence[tuple[str, str, str]]) -> None:
+        """See the port."""
+        for attempt_id, member_id, text in notes:
+            telling.tell(self._layout, attempt_id, member_id, text)
 
     def exec(self, member_id: str, execution: Execution) -> LocalStream:
         """See the port. It runs as the member does, in its surroundings and control groups; see beside.py."""
