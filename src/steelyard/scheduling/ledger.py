@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from steelyard.scheduling.quota import Flow, QuotaTree, Usage, available, left
+from steelyard.scheduling.quota import Flow, Levels, QuotaTree, Usage, available, left
 from steelyard.scheduling.tariff import Parts, tariff_of
 from steelyard.scheduling.views import Charge, HoldView, RunningView
 
+#: An ask made ready: tree, path from the root down, how much.
+Check: TypeAlias = tuple[str, Levels, int]
 _Usages = dict[str, dict[tuple[str, str], int]]
 
 
@@ -26,6 +29,15 @@ class Ask:
     node: str
     subject: str
     quantity: int
+
+
+def made_ready(trees: Mapping[str, QuotaTree], asks: Iterable[Ask]) -> tuple[Check, ...]:
+    """The asks that some limit is on."""
+    return tuple(
+        (ask.tree, trees[ask.tree].levels(ask.node, ask.subject), ask.quantity)
+        for ask in asks
+        if ask.subject in trees[ask.tree].subjects
+    )
 
 
 class Ledger:
@@ -73,23 +85,39 @@ class Ledger:
         """Those of the charges that some limit is on, made ready."""
         return self._tariff.of(charges)
 
-    def may_charge(self, charges: Iterable[Charge]) -> bool:
-        """True when each charge is available. A node that is no longer there bounds nothing."""
-        for tree, parts in self._tariff.of(charges):
+    def passes(self, checks: Iterable[Check]) -> bool:
+        """As `fits`, of asks that were made ready."""
+        for tree, levels, quantity in checks:
+            for world in self._worlds:
+                if quantity > left(levels, world[tree]):
+                    return False
+        return True
+
+    def takes(self, parts: Parts) -> bool:
+        """As `may_charge`, of charges that were made ready."""
+        for tree, each in parts:
             for world in self._worlds:
                 usage = world[tree]
-                for levels, _, quantity in parts:
+                for levels, _, quantity in each:
                     if quantity > left(levels, usage):
                         return False
         return True
 
-    def add(self, charges: Iterable[Charge], sign: int = 1) -> None:
-        """Charges, or with sign −1 releases, in both worlds."""
-        for tree, parts in self._tariff.of(charges):
+    def take(self, parts: Parts, sign: int = 1) -> None:
+        """As `add`, of charges that were made ready."""
+        for tree, each in parts:
             for world in self._worlds:
                 usage = world[tree]
-                for _, flow, quantity in parts:
+                for _, flow, quantity in each:
                     _flow(usage, flow, sign * quantity)
+
+    def may_charge(self, charges: Iterable[Charge]) -> bool:
+        """True when each charge is available. A node that is no longer there bounds nothing."""
+        return self.takes(self._tariff.of(charges))
+
+    def add(self, charges: Iterable[Charge], sign: int = 1) -> None:
+        """Charges, or with sign −1 releases, in both worlds."""
+        self.take(self._tariff.of(charges), sign)
 
     def add_all(self, many: Iterable[Iterable[Charge]], sign: int = 1) -> None:
         """As `add` of each: charges at one node are linear, so many are charged as one."""

@@ -19,7 +19,7 @@ from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape
 from steelyard.scheduling.admission import misfits, runs_on, shut_reason
 from steelyard.scheduling.board import Board, Need, need_of
-from steelyard.scheduling.ledger import Ask, Ledger
+from steelyard.scheduling.ledger import Ask, Check, Ledger, made_ready
 from steelyard.scheduling.node_choice import NodeChoice
 from steelyard.scheduling.quota import QuotaTree
 from steelyard.scheduling.snapshot import Snapshot
@@ -47,7 +47,7 @@ class RoleNeed:
 class Terms:
     """What follows from how much an attempt would use of which flavors."""
 
-    asks: tuple[Ask, ...]  # of the limits on them
+    checks: tuple[Check, ...]  # of the limits on them
     charges: tuple[Charge, ...]
     is_as_asked: bool  # no part of a device is larger than was asked for
 
@@ -62,7 +62,16 @@ class ShapePlan:
     amounts: Mapping[DeviceClass, int]
     class_asks: tuple[Ask, ...]
     counting: Counting
+    is_barred: bool | None = None  # whatever is free; None: nobody has asked yet
+    _checks: tuple[Check, ...] | None = None
     _known: dict[tuple[tuple[str, int], ...], Terms] = field(default_factory=dict)
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """`class_asks` made ready."""
+        if self._checks is None:
+            self._checks = made_ready(self.counting.trees, self.class_asks)
+        return self._checks
 
     @property
     def lead(self) -> RoleNeed:
@@ -78,8 +87,10 @@ class ShapePlan:
         key = (*used.items(),)
         known = self._known.get(key)
         if known is None:
-            asks = (*flavor_asks(self.counting.trees, self, used), *self.granted_asks(used))
-            known = self._known[key] = Terms(asks, charges_of(self, used), self.is_as_asked(used))
+            trees = self.counting.trees
+            asks = (*flavor_asks(trees, self, used), *self.granted_asks(used))
+            checks = made_ready(trees, asks)
+            known = self._known[key] = Terms(checks, charges_of(self, used), self.is_as_asked(used))
         return known
 
     def granted_asks(self, used: Mapping[str, int]) -> list[Ask]:
@@ -233,7 +244,7 @@ class Placer:
     def may_fit(self, plan: ShapePlan) -> bool:
         """A cheap necessary test: whether the limits let an attempt start, wherever it goes."""
         self.cut_short = False
-        if not plan.roles or not self.ledger.fits(plan.class_asks):
+        if not plan.roles or not self.ledger.passes(plan.checks):
             return False
         lead = plan.lead
         return any(self.flavor_fits(plan, {name: lead.count * lead.need.amount}) for name in lead.flavors)
@@ -241,7 +252,7 @@ class Placer:
     def place(self, plan: ShapePlan, fresh: bool = False, avoid: Collection[int] = ()) -> Plan | None:
         """Takes places for one attempt, or changes nothing. With `avoid`, on none of these nodes."""
         self.cut_short = False
-        if not plan.roles or not self.ledger.fits(plan.class_asks):
+        if not plan.roles or not self.ledger.passes(plan.checks):
             return None
         for flavor in self._in_order(plan.lead):
             if self.flavor_fits(plan, {flavor: plan.lead.count * plan.lead.need.amount}):
@@ -271,7 +282,7 @@ class Placer:
             return None
         terms = plan.on(flavor_amounts(members))
         granted = None if terms.is_as_asked else held_by(item for _, item in allocations_of(members))
-        if check_quota and not (self.ledger.fits(terms.asks) and self._measures_fit(plan, granted)):
+        if check_quota and not (self.ledger.passes(terms.checks) and self._measures_fit(plan, granted)):
             self.board.change_members(members, 1)
             return None
         self._cursors.update(moved or {})
@@ -288,7 +299,7 @@ class Placer:
 
     def flavor_fits(self, plan: ShapePlan, used: Mapping[str, int]) -> bool:
         """True when the limits on the flavors themselves allow it."""
-        return self.ledger.fits(plan.on(used).asks)
+        return self.ledger.passes(plan.on(used).checks)
 
     def _gang(
         self,

@@ -154,12 +154,15 @@ class QuotaTree:
         return known
 
     def levels(self, node: str, subject: str) -> Levels:
-        """The path from the root down as `left` goes through it."""
+        """The path from the root down as `left` goes through it; a node that neither keeps anything back nor
+        has a most makes no difference."""
         known = self._levels.get((node, subject))
         if known is None:
             terms = reversed(self.terms(node, subject))
             known = tuple(
-                ((term.node, subject), 0 if term.is_root else term.local, term.ceiling) for term in terms
+                ((term.node, subject), 0 if term.is_root else term.local, term.ceiling)
+                for term in terms
+                if term.is_root or term.local or term.ceiling is not None
             )
             self._levels[node, subject] = known
         return known

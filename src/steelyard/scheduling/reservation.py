@@ -19,6 +19,7 @@ from steelyard.scheduling.future import Future, Lifted
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import Placer, Plan, ShapePlan, allocations_of
 from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.tariff import Parts
 from steelyard.scheduling.timeline import Release, Timeline, end_if_started, latest_end
 from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningView
 
@@ -89,23 +90,20 @@ class Reservations:
         that are stopped for it."""
         if not self.made:
             return True
-        until = self.until(plan.shape)
-        return all(
-            self._has_room(made, world, found.charges, gone)
-            for made, world in zip(self.made, self._worlds, strict=True)
-            if until is None or made.starts_at < until
-        )
+        until, parts = self.until(plan.shape), self._ledger.parts(found.charges)
+        for made, world in zip(self.made, self._worlds, strict=True):
+            if (until is None or made.starts_at < until) and not self._has_room(made, world, parts, gone):
+                return False
+        return True
 
     def _has_room(
-        self, made: Reservation, world: Ledger, charges: tuple[Charge, ...], gone: Sequence[RunningView]
+        self, made: Reservation, world: Ledger, parts: Parts, gone: Sequence[RunningView]
     ) -> bool:
         if not gone:
-            return world.may_charge(charges)
-        if not gone:
-            return world.may_charge(charges)
+            return world.takes(parts)
         given = self._given_back(made, gone)
         world.add(given, -1)
-        enough = world.may_charge(charges)
+        enough = world.takes(parts)
         world.add(given)
         return enough
 
@@ -120,10 +118,10 @@ class Reservations:
 
     def started(self, plan: ShapePlan, item: PendingItem, found: Plan) -> None:
         """Takes note of a placement."""
-        until = self.until(plan.shape)
+        until, parts = self.until(plan.shape), self._ledger.parts(found.charges)
         for made, world in zip(self.made, self._worlds, strict=True):
             if until is None or made.starts_at < until:
-                world.add(found.charges)
+                world.take(parts)
         at = None
         if until is not None:
             at = self._note(Release(until, item.attempt_id, found.members, found.charges))

@@ -52,15 +52,17 @@ class Tariff:
 
     def sums(self, many: Iterable[Iterable[Charge]]) -> Iterable[tuple[str, Flow, int]]:
         """What some of these come to together, at each node."""
-        net: dict[tuple[str, tuple[str, str]], int] = {}
-        flows: dict[tuple[str, tuple[str, str]], Flow] = {}
+        net: dict[int, int] = {}  # by the id of the flow, which its tree keeps
+        flows: dict[int, tuple[str, Flow]] = {}
         for charges in many:
             for tree, parts in self.of(charges):
                 for _, flow, quantity in parts:
-                    key = (tree, flow[0][0])
-                    net[key] = net.get(key, 0) + quantity
-                    flows[key] = flow
-        return [(key[0], flows[key], quantity) for key, quantity in net.items()]
+                    key = id(flow)
+                    if key in net:
+                        net[key] += quantity
+                    else:
+                        net[key], flows[key] = quantity, (tree, flow)
+        return [(*flows[key], quantity) for key, quantity in net.items()]
 
 
 def tariff_of(trees: Mapping[str, QuotaTree]) -> Tariff:
