@@ -215,7 +215,10 @@ class Alternatives:
 
     def _speed(self, shape: Shape, flavor: str) -> int:
         model = self._context.board.flavors[flavor].model
-        return next((each.speed for each in self.speeds(shape) if each.model == model), 0)
+        for each in self.speeds(shape):
+            if each.model == model:
+                return each.speed
+        return 0
 
     def _value(self, shape: Shape, flavor: str) -> int:
         if (shape.key, flavor) in self._failed or flavor not in self._context.plan(shape).lead.flavors:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from steelyard.model.resources import ACCELERATORS
 from steelyard.model.workloads import Shape
@@ -59,11 +60,16 @@ class ModelChoice:
 def speeds_of(shape: Shape, run_times: RunTimes) -> tuple[ModelSpeed, ...]:
     """By model; declared, else learned; empty where nothing is known."""
     if shape.speeds:
-        return tuple(ModelSpeed(model, speed) for model, speed in shape.speeds)
+        return _declared(shape.speeds)
     if shape.template is None or not run_times.by_model:
         return ()
     size = sum(amount for cls, amount in shape.totals().items() if cls in ACCELERATORS)
     return tuple(ModelSpeed(*found) for found in run_times.speeds(shape.template, size))
+
+
+@lru_cache(maxsize=4096)
+def _declared(speeds: tuple[tuple[str, int], ...]) -> tuple[ModelSpeed, ...]:
+    return tuple(ModelSpeed(model, speed) for model, speed in speeds)
 
 
 def options_of(
@@ -73,17 +79,17 @@ def options_of(
     given: Mapping[str, int],
 ) -> tuple[ModelOption, ...]:
     """The flavors that may be taken (`models`: flavor → model), and models that are named but have none."""
-    known = {each.model: each for each in speeds}
     found = []
+    there = set()
     for flavor, model in models.items():
-        speed = known.get(model or "")
-        found.append(
-            ModelOption(
-                model, flavor, speed.speed if speed else None, speed.runs if speed else None,
-                room.get(flavor), given.get(flavor),
-            )
-        )  # fmt: skip
-    there = set(models.values())
+        speed = next((each for each in speeds if each.model == model), None)
+        there.add(model)
+        how = (None, None) if speed is None else (speed.speed, speed.runs)
+        found.append(ModelOption(model, flavor, *how, room.get(flavor), given.get(flavor)))
     found += [ModelOption(s.model, None, s.speed, s.runs) for s in speeds if s.model not in there]
-    found.sort(key=lambda each: (-(each.speed or 0), each.model or "", each.flavor or ""))
+    found.sort(key=_fastest_first)
     return tuple(found)
+
+
+def _fastest_first(option: ModelOption) -> tuple[int, str, str]:
+    return -(option.speed or 0), option.model or "", option.flavor or ""
