@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from steelyard.model.policy import Policy, QueueRules
+from steelyard.model.policy import Policy, PreemptionRule, QueueOrder, QueueRules, Reclaim
 from steelyard.model.reasons import ReasonCode
 from steelyard.model.workloads import Shape
 from steelyard.scheduling import ClusterView, Reservation, ShapeGroup, Snapshot, decide, explain
@@ -287,6 +287,35 @@ def a_life(jobs: list[tuple[int, int, int, int]], reservations: int, limits: boo
         for at, gpus, count, hours in sorted(jobs, key=lambda job: job[0])
     ]
     return Life(base, reserving(reservations), work)
+
+
+_some = st.sampled_from([None, 0, 2000])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    jobs=st.lists(st.tuples(_jobs, st.sampled_from("qqr")), min_size=3, max_size=20),
+    owned=st.tuples(st.sampled_from([3000, 5000]), st.sampled_from([0, 3000]), st.sampled_from([0, 2000])),
+    borrowing=st.tuples(_some, _some),
+    reservations=st.integers(1, 3),
+)
+def test_nor_where_another_queue_may_take_what_it_borrows(
+    jobs: list[tuple[tuple[int, int, int, int], str]], owned: tuple[int, int, int],
+    borrowing: tuple[int | None, int | None], reservations: int,
+) -> None:  # fmt: skip
+    """Two queues, each of which goes on using quota of the other; the order between them is by time alone."""
+    quotas = nominal("q", "gpu", owned[0], borrowing[0]) | nominal("r", "gpu", owned[1], borrowing[1])
+    tree = queue_tree(quotas | nominal("cohort", "gpu", owned[2]), ("q", "r"))
+    work = [
+        (NOW + at * HOUR, replace(limited(f"{queue}{gpus}x{count}-{hours}", gpus, hours, count), queue=queue))
+        for (at, gpus, count, hours), queue in sorted(jobs, key=lambda job: job[0][0])
+    ]
+    never = PreemptionRule(within_queue=False, reclaim=Reclaim.NEVER)
+    rules = replace(reserving(reservations), order=QueueOrder.STRICT_PRIORITY, preemption=never)
+    life = Life(snapshot([node(number, gpus=4) for number in (1, 2)], queues=tree), rules, work)
+    life.run()
+    for attempt, made in life.promised.items():
+        assert life.began[attempt] <= made.starts_at
 
 
 @settings(max_examples=150, deadline=None)
