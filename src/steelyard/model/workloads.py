@@ -228,6 +228,8 @@ class AllocationPlan:
 
 #: Of one flavor: devices that are taken whole, by id, and parts of others (device, quantity).
 Pieces: TypeAlias = tuple[str, tuple[int, ...], tuple[tuple[int, int], ...]]
+#: Of CPU or memory: class, flavor, device, quantity.
+Piece: TypeAlias = tuple[DeviceClass, str, int | None, int]
 
 
 class _Pieces:
@@ -236,10 +238,10 @@ class _Pieces:
     __slots__ = ("_pieces",)
 
     allocations: tuple[AllocationPlan, ...]
-    _pieces: tuple[tuple[Pieces, ...], tuple[AllocationPlan, ...]]
+    _pieces: tuple[tuple[Pieces, ...], tuple[Piece, ...]]
 
     @property
-    def pieces(self) -> tuple[tuple[Pieces, ...], tuple[AllocationPlan, ...]]:
+    def pieces(self) -> tuple[tuple[Pieces, ...], tuple[Piece, ...]]:
         """Accelerators by flavor, and the rest."""
         try:
             return self._pieces
@@ -248,14 +250,12 @@ class _Pieces:
             return self._pieces
 
 
-def _taken_apart(
-    allocations: Iterable[AllocationPlan],
-) -> tuple[tuple[Pieces, ...], tuple[AllocationPlan, ...]]:
+def _taken_apart(allocations: Iterable[AllocationPlan]) -> tuple[tuple[Pieces, ...], tuple[Piece, ...]]:
     flavors: dict[str, tuple[list[int], list[tuple[int, int]]]] = {}
-    others: list[AllocationPlan] = []
+    others: list[Piece] = []
     for item in allocations:
         if item.device_class not in ACCELERATORS:
-            others.append(item)
+            others.append((item.device_class, item.flavor, item.device_id, item.quantity))
             continue
         whole, parts = flavors.setdefault(item.flavor, ([], []))
         if item.quantity == WHOLE_DEVICE:

@@ -8,101 +8,28 @@ gang that can't be completed and a simulated eviction are undone by giving and t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
 
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.units import WHOLE_DEVICE
-from steelyard.model.workloads import AllocationPlan, MemberPlan, MemberRequest
+from steelyard.model.workloads import AllocationPlan, MemberPlan, Piece
 from steelyard.scheduling.devices import Devices
 from steelyard.scheduling.fleet import Room, as_fleet
+from steelyard.scheduling.node_state import (
+    Need,
+    NodeState,
+    Space,
+    allocation_room,
+    flavor_free,
+    matches,
+    need_of,
+    pick,
+    pieces_of,
+)
 from steelyard.scheduling.views import FlavorView, NodeView
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Need:
-    """A member's request, taken apart. `primary` is what flavors are chosen for."""
-
-    primary: DeviceClass
-    amount: int
-    others: tuple[tuple[DeviceClass, int], ...]
-    labels: tuple[tuple[str, str], ...]
-    request: MemberRequest
-    memory: int = 0  # MiB of each device
-    is_accelerated: bool = field(init=False)  # it asks for an accelerator
-    amounts: tuple[tuple[DeviceClass, int], ...] = field(init=False)  # of all classes, the primary first
-
-    def __post_init__(self) -> None:
-        """What is asked for again and again."""
-        object.__setattr__(self, "is_accelerated", self.primary in ACCELERATORS)
-        object.__setattr__(self, "amounts", ((self.primary, self.amount), *self.others))
-
-
-_CLASSES = (*ACCELERATORS, DeviceClass.CPU, DeviceClass.MEMORY)
-_RANK = {device_class: rank for rank, device_class in enumerate(_CLASSES)}
-
-
-@lru_cache(maxsize=8192)
-def need_of(request: MemberRequest) -> Need:
-    """The same object for equal requests, as long as it is remembered."""
-    amounts = sorted((item for item in request.amounts if item[1] > 0), key=lambda item: _RANK[item[0]])
-    if not amounts:
-        return Need(DeviceClass.CPU, 0, (), request.node_labels, request)
-    primary, amount = amounts[0]
-    memory = request.device_memory if primary in ACCELERATORS else 0
-    return Need(primary, amount, tuple(amounts[1:]), request.node_labels, request, memory)
-
-
-@dataclass(slots=True)
-class Space:
-    """CPU or memory of a node, while a cycle is under way."""
-
-    device_id: int | None
-    flavor: str
-    free: int
-
-
-class NodeState:
-    """One node's working copy; made when the node is first looked at."""
-
-    __slots__ = ("devices", "spaces", "view")
-
-    def __init__(self, view: NodeView) -> None:
-        self.view = view
-        self.devices = {
-            name: Devices(
-                sorted(free.whole),
-                {part.device_id: part.remaining for part in free.partial},
-                {part.device_id: part.share_kind for part in free.partial},
-                view.memories,
-                view.partitions,
-            )
-            for name, free in view.accelerators.items()
-        }
-        self.spaces: dict[DeviceClass, list[Space]] = {}
-        for slot in view.slots:
-            space = Space(slot.device_id, slot.flavor, slot.free)
-            self.spaces.setdefault(slot.device_class, []).append(space)
-        for spaces in self.spaces.values():
-            spaces.sort(key=lambda space: (space.flavor, space.device_id or 0))
-
-    def copy(self) -> NodeState:
-        """One of its own."""
-        made = object.__new__(NodeState)
-        made.view = self.view
-        made.devices = {name: devices.copy() for name, devices in self.devices.items()}
-        made.spaces = {
-            cls: [Space(space.device_id, space.flavor, space.free) for space in spaces]
-            for cls, spaces in self.spaces.items()
-        }
-        return made
-
-    def find(self, allocation: AllocationPlan) -> Space | None:
-        """The node's CPU or memory that an allocation is on."""
-        for space in self.spaces.get(allocation.device_class, ()):
-            if space.device_id == allocation.device_id and space.flavor == allocation.flavor:
-                return space
-        return None
+__all__ = [
+    "Board", "Need", "NodeState", "Space", "allocation_room", "flavor_free", "matches", "need_of", "pick",
+]  # fmt: skip
 
 
 class Board:
@@ -133,11 +60,42 @@ class Board:
 
     def follow(self, members: Sequence[MemberPlan]) -> None:
         """Takes what was taken just now of the board that it was made beside."""
-        free, nodes = dict(self._free), {member.node_id for member in members} - self._states.keys()
-        # what is copied only now has it taken already, and what is free in all does not know yet
-        self.change_members([member for member in members if member.node_id in nodes], 1)
-        self._free = free
-        self.change_members(members, -1)
+        nodes = [member.node_id for member in members]
+        fresh = {node for node in nodes if node not in self._states}
+        if not fresh:
+            self.change_members(members, -1)
+        elif len({*nodes}) == len(nodes) and not any(self.nodes[node].unavailable for node in fresh):
+            for member in members:
+                if member.node_id in fresh:
+                    self._pass_on(member)
+                else:
+                    self._change_member(member, -1)
+        else:
+            free = dict(self._free)
+            # what is copied only now has it taken already, and what is free in all does not know yet
+            self.change_members([member for member in members if member.node_id in fresh], 1)
+            self._free = free
+            self.change_members(members, -1)
+
+    def _pass_on(self, member: MemberPlan) -> None:
+        """What was taken of a node of which there is no copy here: whoever looks at it sees that."""
+        state = self._behind.known(member.node_id) if self._behind is not None else None
+        if state is None:
+            return
+        accelerators, others = member.pieces
+        for flavor, whole, parts in accelerators:
+            more, devices = 0, self._devices(state, flavor)
+            for device, quantity in (*((device, WHOLE_DEVICE) for device in whole), *parts):
+                rest = devices.remaining(device)
+                more += max(rest, 0) - max(rest + quantity, 0)
+            self._gained(state.view, flavor, more)
+        for device_class, flavor, device_id, quantity in others:
+            for space in state.spaces.get(device_class, ()):
+                if space.device_id == device_id and space.flavor == flavor:
+                    self._gained(state.view, flavor, max(space.free, 0) - max(space.free + quantity, 0))
+                    break
+        self.touched.append(member.node_id)
+        self.changes += len(member.allocations)
 
     def state(self, node_id: int) -> NodeState:
         """The node's working copy."""
@@ -168,7 +126,7 @@ class Board:
             for node in dict.fromkeys(self.touched[since:until]):
                 at = self.nodes.position(flavor, node)
                 if at is not None:
-                    known.left[at], known.whole[at], known.most[at] = _pieces(self.state(node), flavor)
+                    known.left[at], known.whole[at], known.most[at] = pieces_of(self.state(node), flavor)
             self._followed[flavor] = until
         return known
 
@@ -256,22 +214,40 @@ class Board:
             if node_id not in self.nodes:
                 return
             state = self.state(node_id)
-        if state.view.unavailable:
+        view = state.view
+        if view.unavailable:
             for allocation in member.allocations:
                 self.change(node_id, allocation, sign)
             return
         accelerators, others = member.pieces
+        offered = self.nodes.frame.orders if view.schedulable else ()
+        free = self._free
         for flavor, whole, parts in accelerators:
-            devices = self._devices(state, flavor)
+            devices = state.devices.get(flavor) or self._devices(state, flavor)
             more = devices.change_whole(whole, sign) if whole else 0
             for device, quantity in parts:
                 more += devices.change(device, sign * quantity)
-            self._gained(state.view, flavor, more)
-        for allocation in others:
-            self._change_space(state, allocation, sign)
+            if more and flavor in offered:
+                free[flavor] = free.get(flavor, 0) + more
+        if others:
+            self._change_spaces(state, others, sign, offered)
         if member.allocations:
             self.touched.append(node_id)
             self.changes += len(member.allocations)
+
+    def _change_spaces(
+        self, state: NodeState, pieces: Iterable[Piece], sign: int, offered: Collection[str]
+    ) -> None:
+        free = self._free
+        for device_class, flavor, device_id, quantity in pieces:
+            for space in state.spaces.get(device_class, ()):
+                if space.device_id == device_id and space.flavor == flavor:
+                    before = space.free
+                    after = space.free = before + sign * quantity
+                    more = (after if after > 0 else 0) - (before if before > 0 else 0)
+                    if more and flavor in offered:
+                        free[flavor] = free.get(flavor, 0) + more
+                    break
 
     def take_if_free(self, members: Iterable[MemberPlan]) -> bool:
         """Takes exactly the planned places if all of them are free as they stand, or changes nothing."""
@@ -319,72 +295,3 @@ class Board:
                 if chosen is not None:
                     return chosen
         return None
-
-
-def matches(view: NodeView, need: Need) -> bool:
-    """True when the node has every label that is asked for."""
-    return all(view.labels.get(key) == value for key, value in need.labels)
-
-
-def flavor_free(state: NodeState, flavor: str) -> int:
-    """What can still be taken of a flavor on one node."""
-    devices = state.devices.get(flavor)
-    if devices is not None:
-        return devices.free
-    return sum(
-        max(0, space.free) for spaces in state.spaces.values() for space in spaces if space.flavor == flavor
-    )
-
-
-def _pieces(state: NodeState, flavor: str) -> tuple[int, int, int]:
-    """(what is free of a flavor on one node, whole devices, the largest piece)."""
-    devices = state.devices.get(flavor)
-    if devices is not None:
-        return devices.free, len(devices.whole), devices.most
-    frees = [space.free for spaces in state.spaces.values() for space in spaces if space.flavor == flavor]
-    return sum(max(0, free) for free in frees), 0, max(frees, default=0)
-
-
-def allocation_room(state: NodeState, allocation: AllocationPlan) -> int:
-    """What is left where an allocation is to be; negative where more is claimed than there is."""
-    if allocation.device_class in ACCELERATORS:
-        devices = state.devices.get(allocation.flavor)
-        return devices.remaining(allocation.device_id or 0) if devices else 0
-    space = state.find(allocation)
-    return space.free if space else 0
-
-
-def _asked(amount: int, number: int, granted: int) -> int | None:
-    """What was asked of the device, whole ones first; None where that is what is granted."""
-    asked = min(WHOLE_DEVICE, amount - number * WHOLE_DEVICE)
-    return None if asked == granted else asked
-
-
-def pick(
-    state: NodeState,
-    device_class: DeviceClass,
-    amount: int,
-    flavor: str | None,
-    left: int | None = None,
-    memory: int = 0,
-) -> list[AllocationPlan] | None:
-    """Allocations for an amount of one class on one node, not taken yet; of one flavor if it is given. `left`
-    and `memory`: see `Devices.pick`."""
-    node_id = state.view.id
-    if device_class in ACCELERATORS:
-        devices = state.devices.get(flavor or "")
-        picked = devices.pick(amount, left, memory) if devices else None
-        if picked is None:
-            return None
-        return [
-            AllocationPlan(
-                device, node_id, flavor or "", device_class, quantity, kind, _asked(amount, number, quantity)
-            )
-            for number, (device, quantity, kind) in enumerate(picked)
-        ]
-    for space in state.spaces.get(device_class, ()):
-        if space.free >= amount and (flavor is None or space.flavor == flavor):
-            if not amount:
-                return []
-            return [AllocationPlan(space.device_id, node_id, space.flavor, device_class, amount)]
-    return None

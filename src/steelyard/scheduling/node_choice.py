@@ -25,6 +25,8 @@ from steelyard.scheduling.sheet import Sheet, rows_with
 MOST_KEPT = 256
 
 
+#: Rows that changed up to which it is faster to score one after the other.
+MOST_SINGLE = 64
 #: Rankings that are kept ready beside the fleet.
 MOST_FORMS = 256
 
@@ -103,7 +105,11 @@ class NodeChoice:
                 self._kept.clear()
             known = self._kept[need, flavors] = self._ranked(need, flavors)
         elif known.at < len(sheet.changed):
-            place = known.form.place
+            place, scorer = known.form.place, self._scores(need)
+            if isinstance(scorer, BestFit) and len(sheet.changed) - known.at <= MOST_SINGLE:
+                scorer.note(need, known.scores, [(place[row], row) for row in sheet.changed[known.at :]])
+                known.at = len(sheet.changed)
+                return known
             changed = {place[row] for row in sheet.changed[known.at :]} - {-1}
             if changed:
                 places = np.array(sorted(changed), dtype=np.int64)

@@ -8,7 +8,7 @@ is left over. Scores are integers (thousandths of a device), so that equal place
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,12 +18,10 @@ from steelyard.model.resources import DeviceClass
 from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import Need
 from steelyard.scheduling.prices import CORE_PRICES, MOST_IDLE, Ints, Prices, tables_of
-from steelyard.scheduling.sheet import Facts, Sheet
+from steelyard.scheduling.sheet import Sheet
 
 #: The score of a row that can't hold the need.
 NO_PLACE = -(2**62)
-#: Rows up to which it is faster to score one after the other.
-FEW = 12
 _CORE = np.array(CORE_PRICES, dtype=np.int64)
 _ROUNDING = 1000  # millionths of a device to the thousandths that scores are compared in
 
@@ -76,9 +74,7 @@ class BestFit:
         self.sheet = sheet
 
     def of(self, need: Need, rows: Ints) -> Ints:
-        """All at once where there are many, else one by one."""
-        if len(rows) <= FEW and all(row in self.sheet.facts for row in rows.tolist()):
-            return np.array([self._one(need, self.sheet.facts[row]) for row in rows.tolist()], dtype=np.int64)
+        """All at once."""
         sheet, nodes = self.sheet, self.sheet.nodes[rows]
         cpu = sheet.cpu[nodes]
         holds = cpu >= amount_of(need, DeviceClass.CPU)
@@ -92,19 +88,18 @@ class BestFit:
         scores: Ints = np.where(holds, -(sheet.free[nodes] * 2**32 + cpu), NO_PLACE)
         return scores
 
-    def _one(self, need: Need, facts: Facts) -> int:
-        cpu, memory, free, whole, part = facts
-        for device_class, amount in need.amounts:
-            if device_class is DeviceClass.CPU:
-                if cpu < amount:
-                    return NO_PLACE
-            elif device_class is DeviceClass.MEMORY and memory < amount:
-                return NO_PLACE
-        if need.is_accelerated:
-            count, fraction = divmod(need.amount, WHOLE_DEVICE)
-            if whole < count or (fraction and whole == count and part < fraction):
-                return NO_PLACE
-        return -(free * 2**32 + cpu)
+    def note(self, need: Need, scores: Ints, places: Iterable[tuple[int, int]]) -> None:
+        """Puts the scores of rows that changed, (place, row), where they belong."""
+        facts = self.sheet.facts
+        asked_cpu, asked_memory = amount_of(need, DeviceClass.CPU), amount_of(need, DeviceClass.MEMORY)
+        count, fraction = divmod(need.amount, WHOLE_DEVICE) if need.is_accelerated else (0, 0)
+        for place, row in places:
+            if place >= 0:
+                cpu, memory, free, whole, part = facts[row]
+                holds = cpu >= asked_cpu and memory >= asked_memory and whole >= count
+                if fraction and whole == count and part < fraction:
+                    holds = False
+                scores[place] = -(free * 2**32 + cpu) if holds else NO_PLACE
 
     def device(self, need: Need, row: int) -> int | None:
         """The tightest."""
