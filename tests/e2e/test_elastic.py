@@ -1,7 +1,8 @@
-"""An elastic gang of real processes gives up members for a higher priority, and the others go on."""
+"""An elastic gang of real processes gives up members for a higher priority, and gets others again."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -30,14 +31,14 @@ def test_members_leave_and_the_others_are_not_touched(tmp_path: Path) -> None:
     gate, marks = tmp_path / "gate", tmp_path / "marks"
     marks.mkdir()
     script = (
-        f'echo "$$ $STEELYARD_GANG $STEELYARD_MEMBERS" > {marks}/$STEELYARD_INDEX; '
+        f'echo "$$ $STEELYARD_GANG $STEELYARD_MEMBERS $HOME" > {marks}/$STEELYARD_INDEX; '
         f"while [ ! -e {gate} ]; do sleep 0.05; done"
     )
     server = Server(tmp_path / "data")
     try:
         server.start()
         server.apply(RANKED)
-        role = {"name": "main", "command": ["/bin/sh", "-c", script], "count": 4, "min": 2,
+        role = {"name": "main", "command": ["/bin/sh", "-c", script], "count": 4, "min": 2, "grow": True,
                 "requests": {"cpu": "10m", "memory": "8Mi"}}  # fmt: skip
         gang = submit(server, "gang", role, "normal")
         server.wait_for(lambda: server.get(f"/v1/workloads/{gang}")["phase"] == "running")
@@ -59,6 +60,14 @@ def test_members_leave_and_the_others_are_not_touched(tmp_path: Path) -> None:
         assert (made["goes_on_with"], made["preemptor"]) == (2, high)
         server.kill()  # who starts next knows who left
         server.start()
+        server.wait_for(lambda: running(server, gang) == [0, 1, 2, 3])
+        assert len(server.get(f"/v1/workloads/{gang}")["attempts"]) == 1
+        assert os.path.exists(f"/proc/{told[0][0]}")
+        note = Path(told[0][3]) / "members.json"
+        server.wait_for(lambda: json.loads(note.read_text()) == {"main": [0, 1, 2, 3]})
+        again = {int(mark.name): mark.read_text().split() for mark in marks.iterdir()}
+        assert again[0] == told[0]
+        assert again[3][1:3] == [told[0][1], "4"]
         gate.touch()
         server.wait_for(lambda: server.get(f"/v1/workloads/{gang}")["phase"] == "finished")
         assert server.get(f"/v1/workloads/{gang}")["outcome"] == "succeeded"
@@ -66,6 +75,12 @@ def test_members_leave_and_the_others_are_not_touched(tmp_path: Path) -> None:
     finally:
         gate.touch()
         server.close()
+
+
+def running(server: Server, workload: str) -> list[int]:
+    """Indexes of the members that run."""
+    (attempt,) = server.get(f"/v1/workloads/{workload}")["attempts"]
+    return sorted(one["index"] for one in attempt["members"] if one["phase"] == "running")
 
 
 def submit(server: Server, name: str, role: dict[str, object], priority: str) -> str:

@@ -39,7 +39,9 @@ def _draw(session: Session, found: Mapping[str, Any]) -> None:
         session.line(session.verdict(found["verdict"]))
         page.draw_verdict(session, found["verdict"])
     if found.get("scaled") is not None:
-        session.say("cli.explain.scaled", **found["scaled"])
+        scaled = found["scaled"]
+        session.say("cli.explain.scaled", members=scaled["members"], asked=scaled["asked"])
+        session.say("cli.explain.joins" if scaled.get("joins") else "cli.explain.joins-not")
     _remedies(session, found)
     _reasons(session, found["reasons"])
     _models(session, found.get("models"))

@@ -9,6 +9,7 @@ from typing import Any
 from steelyard.model.lifecycle import Phase
 from steelyard.model.policy import Policy
 from steelyard.model.reasons import Reason
+from steelyard.model.workloads import MemberRequest, Shape
 from steelyard.scheduling.decide import explain
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.services.shapes import read_shape
@@ -29,9 +30,10 @@ def is_elastic(connection: View, row: Record) -> bool:
 def scaled_down(
     connection: View, snapshot: Snapshot, policy: Policy, row: Record, now: int
 ) -> tuple[Json | None, tuple[Reason, ...]]:
-    """({members, asked}, the reasons of the members that are missing); (None, ()) where all are there.
+    """({members, asked, joins}, the reasons of the members that are missing); (None, ()) where all are there.
 
-    Without a reason they would find a place now: the next attempt starts with them.
+    Without a reason they would find a place now. With `joins` they get it in this attempt, once nobody who
+    waits could use it; else the next attempt starts with them.
     """
     body = repository.shape_bodies(connection, [row["shape_id"]])[row["shape_id"]]
     shape = read_shape(body)
@@ -43,4 +45,17 @@ def scaled_down(
         return None, ()
     wanted = replace(shape, key=f"{shape.key}+rest", roles=missing, least=())
     asked = sum(count for _, count, _ in shape.roles)
-    return {"members": sum(there.values()), "asked": asked}, explain(snapshot, policy, now, wanted).reasons
+    joins = _may_join(connection, row, shape, missing)
+    running = {"members": sum(there.values()), "asked": asked, "joins": joins}
+    return running, explain(snapshot, policy, now, wanted).reasons
+
+
+def _may_join(
+    connection: View, row: Record, shape: Shape, missing: tuple[tuple[str, int, MemberRequest], ...]
+) -> bool:
+    """Whether some of the missing members may still join this attempt: its program takes them, and none
+    of them failed to start."""
+    if not any(name in shape.grows for name, _, _ in missing):
+        return False
+    newest = max(repository.attempts_of(connection, row["id"]), key=lambda attempt: int(attempt["number"]))
+    return newest["joins_off"] is None

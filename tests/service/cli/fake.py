@@ -297,7 +297,7 @@ def installed() -> Fake:
         "POST /v1/workloads": WAITING,
         "GET /v1/workloads/wl_1/explanation": {
             "decision": "waits", "reasons": [REASON], "position": 3, "remedies": REMEDIES,
-            "scaled": {"members": 2, "asked": 4},
+            "scaled": {"members": 2, "asked": 4, "joins": True},
             "reservation": {"starts_at": T0 + 60_000_000, "ends_at": None},
             "ahead": [{"id": "wl_9", "name": "big", "priority": 900, "by": FACTOR},
                       {"id": None, "name": None, "priority": 800, "by": {**FACTOR, "a": None}}],

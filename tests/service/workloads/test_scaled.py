@@ -21,10 +21,11 @@ def house(tmp_path: Path) -> Iterator[House]:
     made.close()
 
 
-def elastic(house: House, most: int) -> str:
+def elastic(house: House, most: int, **more: object) -> str:
     """One to so many members of one device each."""
     role = {
         "name": "main", "command": ["train"], "count": most, "min": 1, "requests": asks(1), "expect": LONG,
+        **more,
     }  # fmt: skip
     document = {
         "kind": "Workload",
@@ -40,7 +41,7 @@ def test_what_keeps_the_other_members_away_is_told_with_its_holders(house: House
     house.run_until(lambda: house.phase(number) == "running")
     answer = told(house, number, MEMBER)
     assert answer["decision"] == "running"
-    assert answer["scaled"] == {"members": 2, "asked": 4}
+    assert answer["scaled"] == {"members": 2, "asked": 4, "joins": False}
     short = [reason for reason in answer["reasons"] if reason["short_by"]]
     assert [reason["short_by"] for reason in short] == [2000] * len(short)
     assert all(sum(holder["amount"] for holder in reason["holders"]) == 2000 for reason in short)
@@ -51,3 +52,10 @@ def test_with_all_members_there_is_nothing_to_tell(house: House) -> None:
     house.run_until(lambda: house.phase(number) == "running")
     answer = told(house, number)
     assert (answer["scaled"], answer["reasons"]) == (None, [])
+
+
+def test_one_that_takes_members_is_told_that_they_join_it(house: House) -> None:
+    fill(house, 4, 2)
+    number = elastic(house, 4, grow=True)
+    house.run_until(lambda: house.phase(number) == "running")
+    assert told(house, number)["scaled"] == {"members": 2, "asked": 4, "joins": True}
