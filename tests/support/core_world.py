@@ -40,7 +40,8 @@ from steelyard.scheduling import (
 )
 from steelyard.scheduling.bundles import imagined_ids, joining_ids, may_grow
 from steelyard.scheduling.fleet import as_fleet
-from steelyard.scheduling.prices import Prices
+from steelyard.scheduling.prices import DEVICE, Prices
+from steelyard.scheduling.run_times import Learned, RunTimes
 from steelyard.scheduling.runs import as_runs
 from steelyard.scheduling.snapshot import least_of, limited
 from tests.support.core_books import NaiveTree, by_place, own_charges
@@ -130,6 +131,8 @@ class World:
     evictions: list[tuple[int, int]] = field(default_factory=list)  # (preemptor, victim), workloads
     counts: Counter[str] = field(default_factory=Counter)
     last: Decisions | None = None
+    prices: Prices = PRICES
+    run_times: RunTimes = field(default_factory=RunTimes)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -150,6 +153,16 @@ class World:
         for name in QUEUES:
             self.queue_limits[name, "gpu"] = Limit(QUEUE_TREE, name, "gpu", 3000)
         self._next = 1
+
+    def teach(self) -> None:
+        """From now on one model has a price, and speeds of a template were learned from finished runs."""
+        self.prices = replace(PRICES, version=2, models=(("a100", DEVICE),))
+        self.shapes = [replace(one, template=None if one.speeds else "tune") for one in self.shapes]
+        even, odd = (1_000,) * 5, (4_000,) * 5
+        for size in range(250, 8_001, 50):
+            fast, slow = (even, odd) if size % 100 else (odd, even)
+            models = {"a100": Learned(5, fast), "h100": Learned(5, slow)}
+            self.run_times.by_model[f"template/tune/{size}"] = models  # type: ignore[index]
 
     # --- events ------------------------------------------------------------------------------------
     def submit(self, shape: int, count: int = 1) -> None:
@@ -372,8 +385,9 @@ class World:
             pending=tuple(self._groups()),
             running={job.attempt_id: running_view(job) for job in self.in_phase("running", "stopping")},
             holds={job.attempt_id: job.hold for job in self.jobs.values() if job.hold is not None},
-            prices={GPU: PRICES},
+            prices={GPU: self.prices},
             last_looked=dict(self.looked),
+            run_times=self.run_times,
         )
 
     def _groups(self) -> Iterator[ShapeGroup]:

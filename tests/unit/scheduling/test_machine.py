@@ -138,6 +138,19 @@ def test_the_books_add_up_where_nodes_and_models_are_scored(policy: Policy) -> N
     assert run(2, 120, (policy,)).counts["placed"] > 10
 
 
+def test_the_books_add_up_where_a_model_has_a_price_and_speeds_are_learned() -> None:
+    chance = random.Random(511)
+    world = World(SCORED[0], 512, 511)
+    world.teach()
+    learned = 0
+    for _ in range(120):
+        _step(world, chance, 0.45)
+        made = world.last.choices if world.last is not None else ()
+        learned += sum(option.runs is not None for choice in made for option in choice.options)
+    assert world.counts["placed"] > 10
+    assert learned > 10
+
+
 @pytest.mark.requirement("C10")
 def test_the_books_add_up_where_gangs_give_up_members() -> None:
     assert sum(run(seed, 200, elastic=True).counts["shrunk"] for seed in (307, 308, 309)) > 5
