@@ -6,17 +6,16 @@ and ends, and are made in full only when they are first asked for.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from steelyard.model.policy import QUEUE_TREE
 from steelyard.model.workloads import MemberPlan
+from steelyard.scheduling.entries import Draft, Entries, Order
 from steelyard.scheduling.layered import LEAST_CHANGES, Layered
 from steelyard.scheduling.views import Charge, RunningView
 
-#: Lowest priority first, then the most recently placed.
-Order: TypeAlias = tuple[int, int, int]
 Entry: TypeAlias = tuple[Order, RunningView]
 #: (tree, node) that is charged, (FLAVOR, name) of what it has, or (NODE, id) of a node that it is on.
 Where: TypeAlias = tuple[str, str]
@@ -29,8 +28,32 @@ ENDS: Where = ("ends", "")
 STAYS: Where = ("stays", "")
 #: What may get members now.
 GROWS: Where = ("grows", "")
-_Lists: TypeAlias = dict[Where, list[Entry]]
 _Change: TypeAlias = tuple[RunningView | None, RunningView | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Band:
+    """Of one queue and priority: how many run, and what those that may be stopped are charged there."""
+
+    count: int = 0
+    charged: Mapping[str, int] = field(default_factory=dict)
+
+    def with_(self, run: RunningView, sign: int) -> _Band:
+        """With one more, or one less."""
+        if not run.preemptible:
+            return _Band(self.count + sign, self.charged)
+        charged = dict(self.charged)
+        for subject, amount in run.charged.items():
+            charged[subject] = charged.get(subject, 0) + sign * amount
+        return _Band(self.count + sign, charged)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """What is kept of one version; the next shares what did not change."""
+
+    at: Layered[Where, Entries[RunningView]]
+    bands: dict[str, dict[int, _Band]]  # by queue and priority
 
 
 def victim_order(attempt: RunningView) -> Order:
@@ -54,25 +77,23 @@ class Runs(Layered[int, RunningView]):
     def at(self, place: str, name: str) -> Sequence[Entry]:
         """What is charged to a node of a tree itself, has devices of a flavor or on a node, in the order of
         victims."""
-        return self._known().get((place, name), ())
+        found: Sequence[Entry] = self._known().at.get((place, name), _NOBODY)
+        return found
 
     def charged_below(self, queue: str, priority: int) -> Mapping[str, int]:
         """What a queue's lower priorities that may be stopped are charged in the queue tree."""
-        known = self.memory.get(("below", queue, priority))
+        key = ("below", queue, priority)
+        known: dict[str, int] | None = self.memory.get(key)
         if known is None:
-            known = {}
-            for _, run in self.at(QUEUE_TREE, queue):
-                if run.priority >= priority:
-                    break
-                if run.preemptible and run.queue == queue:
-                    for subject, amount in run.charged.items():
-                        known[subject] = known.get(subject, 0) + amount
-            self.memory["below", queue, priority] = known
-        return cast("dict[str, int]", known)
+            known = self.memory[key] = {}
+            for value, band in self._known().bands.get(queue, {}).items():
+                for subject, amount in band.charged.items() if value < priority else ():
+                    known[subject] = known.get(subject, 0) + amount
+        return known
 
     def queues(self) -> list[str]:
         """Those in which something has devices, by name."""
-        return sorted(name for place, name in self._known() if place == QUEUE_TREE)
+        return sorted(self._known().bands)
 
     def _known(self) -> _Lists:
         known, since = self._lists, self._since
@@ -82,13 +103,15 @@ class Runs(Layered[int, RunningView]):
         return known
 
     def _made(self) -> _Lists:
-        lists: _Lists = {}
+        lists: dict[Where, list[Entry]] = {}
+        bands: dict[str, dict[int, _Band]] = {}
         for run in self.values():
             for where, order in _places(run).items():
                 lists.setdefault(where, []).append((order, run))
+            _count(bands, run, 1)
         for entries in lists.values():
             entries.sort(key=_order)
-        return lists
+        return _Lists(Layered({where: Entries(entries) for where, entries in lists.items()}), bands)
 
     def _derive(self, made: Runs, changed: Mapping[int, RunningView], gone: Collection[int]) -> None:
         """Lists that nobody asks for cost nothing: what changed is noted until somebody does."""
@@ -143,30 +166,36 @@ def _order(entry: Entry) -> Order:
 
 def _followed(lists: _Lists, changes: Iterable[_Change]) -> _Lists:
     """The lists after the changes; those before stay as they are."""
-    made, own = dict(lists), set[Where]()
+    drafts: dict[Where, Draft[RunningView]] = {}
+    bands = {queue: dict(known) for queue, known in lists.bands.items()}
     for before, after in changes:
         if before is not None:
-            _take_out(made, own, before)
+            for where, order in _places(before).items():
+                _draft(lists, drafts, where).take_out(order)
+            _count(bands, before, -1)
         if after is not None:
             for where, order in _places(after).items():
-                insort(_own(made, own, where), (order, after))
-    return made
+                _draft(lists, drafts, where).add(order, after)
+            _count(bands, after, 1)
+    made = {where: draft.made() for where, draft in drafts.items()}
+    gone = [where for where, entries in made.items() if not entries]
+    return _Lists(lists.at.with_({where: made[where] for where in made.keys() - set(gone)}, gone), bands)
 
 
-def _own(lists: _Lists, own: set[Where], where: Where) -> list[Entry]:
-    """The list of this version: copied from the one before when it is first changed."""
-    if where not in own:
-        own.add(where)
-        lists[where] = list(lists.get(where, ()))
-    return lists[where]
+def _draft(lists: _Lists, drafts: dict[Where, Draft[RunningView]], where: Where) -> Draft[RunningView]:
+    known = drafts.get(where)
+    if known is None:
+        known = drafts[where] = Draft(lists.at.get(where, _NOBODY))
+    return known
 
 
-def _take_out(lists: _Lists, own: set[Where], run: RunningView) -> None:
-    for where, order in _places(run).items():
-        entries = _own(lists, own, where)
-        at = bisect_left(entries, (order,))
-        if at < len(entries) and entries[at][0] == order:
-            del entries[at]
-        if not entries:
-            del lists[where]
-            own.discard(where)
+def _count(bands: dict[str, dict[int, _Band]], run: RunningView, sign: int) -> None:
+    of = bands.setdefault(run.queue, {})
+    band = of[run.priority] = of.get(run.priority, _Band()).with_(run, sign)
+    if not band.count:
+        del of[run.priority]
+    if not of:
+        del bands[run.queue]
+
+
+_NOBODY: Entries[RunningView] = Entries()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.model.resources import DeviceClass
 from steelyard.model.workloads import AllocationPlan, MemberPlan
 from steelyard.scheduling import Charge, FreeDevices, NodeView, RunningView
+from steelyard.scheduling.entries import Draft, Entries
 from steelyard.scheduling.fleet import Fleet
 from steelyard.scheduling.layered import LEAST_CHANGES, Layered
 from steelyard.scheduling.runs import ENDS, FLAVOR, NODE, STAYS, STOPS, Runs
@@ -107,3 +110,35 @@ def test_lists_of_runs_follow_them_whenever_they_are_asked_for(
             fresh = Runs(dict(runs))
             assert all(list(runs.at(*place)) == list(fresh.at(*place)) for place in places)
             assert runs.queues() == fresh.queues()
+            for queue in ("q0", "q1", "q2"):
+                assert total(runs.charged_below(queue, 1)) == total(fresh.charged_below(queue, 1))
+
+
+def total(charged: Mapping[str, int]) -> dict[str, int]:
+    return {subject: amount for subject, amount in charged.items() if amount}
+
+
+@given(
+    st.sets(st.integers(0, 40)),
+    st.lists(st.lists(st.tuples(st.booleans(), st.integers(0, 40)), max_size=12), max_size=6),
+)
+def test_entries_stay_sorted_over_their_versions(
+    first: set[int], steps: list[list[tuple[bool, int]]]
+) -> None:
+    known = set(first)
+    entries: Entries[int] = Entries([((number, 0, 0), number) for number in sorted(known)], 2)
+    for step in steps:
+        before, kept, draft = entries, list(entries), Draft(entries, 2)
+        for comes, number in step:
+            if comes and number not in known:
+                known.add(number)
+                draft.add((number, 0, 0), number)
+            elif not comes:
+                known.discard(number)
+                draft.take_out((number, 0, 0))
+        entries = draft.made()
+        assert list(before) == kept
+        assert [number for _, number in entries] == sorted(known)
+        assert len(entries) == len(known)
+        assert [entries[at][1] for at in range(len(known))] == sorted(known)
+        assert entries[1:4] == list(entries)[1:4]
