@@ -57,7 +57,7 @@ class Context:
         return self.last_now
 
     def unit(self) -> Unit:
-        """A unit of the control plane, fenced by the lease's epoch; what was carried over is written before."""
+        """A unit of the control plane, fenced by the lease's epoch. What was carried is written first."""
         self.settle()
         return Unit(ACTOR, fence=self.fence)
 

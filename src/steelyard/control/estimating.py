@@ -34,6 +34,11 @@ class Estimating:
         self._times = RunTimes()
         self._next = self._learn_at = 0
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a look ahead is to go on."""
+        return self._under_way is not None
+
     def run(self) -> bool:
         """Begins, goes on, or keeps what was found; True while a look ahead is under way."""
         if self._under_way is None:
@@ -43,7 +48,7 @@ class Estimating:
             if not estimator.step():
                 self._keep(made_at, estimator)
                 self._under_way = None
-        return self._under_way is not None
+        return self.is_under_way
 
     def _begin(self) -> None:
         context, state = self._context, self._context.state

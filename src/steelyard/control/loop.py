@@ -256,7 +256,8 @@ class ControlLoop:
         desk.learning.run()
         desk.starving.run()
         due = desk.scheduler.next_at is not None and desk.scheduler.next_at <= context.store.now()
-        if context.changed or due or desk.scheduler.more:
+        decides = context.changed or due or desk.scheduler.more
+        if decides:
             context.changed = False
             self._cycle(desk)
         context.settle()
@@ -265,7 +266,7 @@ class ControlLoop:
         self._present.answer(lambda: (context.state.snapshot(), context.state.policy))
         self._set_polls(desk)
         more = more or desk.scheduler.more
-        return more or desk.estimating.run()
+        return more or (desk.estimating.is_under_way if decides else desk.estimating.run())
 
     def _cycle(self, desk: Desk) -> None:
         began = time.monotonic()

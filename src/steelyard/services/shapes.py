@@ -53,7 +53,8 @@ def _least(spec: WorkloadSpec) -> tuple[int, ...]:
 
 def keyed(shape: Shape) -> Shape:
     """The shape with the key that its content gives it."""
-    return replace(shape, key=sha256(_encode(replace(shape, key=""))).hexdigest())
+    bare = replace(shape, key="") if shape.key else shape
+    return replace(shape, key=sha256(_encode(bare)).hexdigest())
 
 
 def shape_id(key: str) -> int:
