@@ -29,7 +29,7 @@ class Learning:
         now = context.now()
         self._next = now + EVERY
         with context.store.read() as view:
-            found = replace(learn(view), version=now)
+            found = replace(learn(view, with_models=True), version=now)
         if replace(found, version=0) == replace(context.state.run_times, version=0):
             return False
         unit = context.unit()

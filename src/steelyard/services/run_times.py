@@ -20,12 +20,14 @@ class _Named(msgspec.Struct):
 _named = msgspec.json.Decoder(_Named).decode
 
 
-def learn(view: View) -> RunTimes:
-    """From the newest runs that succeeded; the version is the end of the newest of them (µs)."""
+def learn(view: View, with_models: bool = False) -> RunTimes:
+    """From the newest runs that succeeded; the version is the end of the newest of them (µs). `with_models`:
+    what they held is looked up, too."""
     times, models = _Samples(), dict[str, _Samples]()
     version = 0
     rows = [(row, _named(row["spec_json"]).template) for row in finished_runs(view, MAX_RUNS)]
-    held = held_models(view, {row["attempt_id"] for row, template in rows if template is not None})
+    looked_up = {row["attempt_id"] for row, template in rows if with_models and template is not None}
+    held = held_models(view, looked_up)
     for row, template in rows:
         version = max(version, row["end"])
         for key in keys_of(template, row["kind"]):
