@@ -123,7 +123,7 @@ def _workload(raw: object, template_lookup: TemplateLookup, faults: Faults | Non
     return _spec(name, namespace, labels, template, DocumentReader(body, "spec", faults))
 
 
-def _pack(body: object) -> bytes | None:
+def _pack(body: Any) -> bytes | None:
     """The same bytes for the same plain values of the same types; None for what is large, or not plain."""
     try:
         packed = marshal.dumps(body, 2)  # later versions write shared objects as references
