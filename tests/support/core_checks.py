@@ -305,8 +305,7 @@ def check_growth(before: Snapshot, decisions: Decisions, after: Snapshot) -> Non
             on = {a.flavor for one in members for a in one.allocations if a.device_class in ACCELERATORS}
             assert len(on) <= 1
         assert len({member.cluster for member in (*view.members, *growth.members)}) == 1
-        level = shape.topology.required if shape.topology is not None else None
-        if level is not None:
+        if shape.topology is not None and (level := shape.topology.required) is not None:
             assert len({before.nodes[m.node_id].labels[level] for m in (*view.members, *growth.members)}) == 1
         used = {a.flavor for member in growth.members for a in member.allocations}
         assert not {name for name in used if before.flavors[name].device_class in ACCELERATORS} & waiting
@@ -314,10 +313,8 @@ def check_growth(before: Snapshot, decisions: Decisions, after: Snapshot) -> Non
 
 def _suits(before: Snapshot, request: MemberRequest) -> set[str]:
     asked = {cls for cls, amount in request.amounts if amount}
-    return {
-        name for name, flavor in before.flavors.items()
-        if flavor.device_class in asked and name in (request.flavors or (name,))
-    }
+    fits = (name for name, flavor in before.flavors.items() if flavor.device_class in asked)
+    return {name for name in fits if name in (request.flavors or (name,))}
 
 
 def check_members(victim: RunningView, eviction: Eviction) -> None:

@@ -62,12 +62,14 @@ def start_members(context: Context, attempt: LiveAttempt, members: list[LiveMemb
 
 def joining(attempt: LiveAttempt) -> list[LiveMember]:
     """Those that joined and do not run yet."""
+    if not attempt.shape.grows:
+        return []
     return [m for m in attempt.members if m.joined_at is not None and m.phase == "starting"]
 
 
 def failed_to_join(attempt: LiveAttempt, now: int) -> list[LiveMember]:
     """Those of them that ended before they ran, or take longer than a start may."""
-    if attempt.phase is not Phase.RUNNING or not attempt.apart:
+    if not attempt.shape.grows or attempt.phase is not Phase.RUNNING:
         return []
     most = RULES[Phase.STARTING].timer or 0
     return [m for m in joining(attempt) if _has_failed(m) or now - (m.joined_at or now) > most]

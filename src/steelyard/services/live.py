@@ -7,29 +7,24 @@ own. Both turn it into a `Snapshot` by the same code, so that they decide the sa
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from steelyard.model.health import DeviceFlag
 from steelyard.model.lifecycle import HOLDING_PHASES, Phase
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
-from steelyard.model.resources import ACCELERATORS, Availability, DeviceClass
 from steelyard.model.workloads import Shape
 from steelyard.scheduling import (
     Charge,
     ClusterView,
     FlavorView,
-    FreeDevices,
     HoldView,
-    NodeView,
-    PartDevice,
     PendingItem,
     PoolView,
     QuotaTree,
     RunningView,
     ShapeGroup,
-    Slot,
     Snapshot,
     charge,
     total_usage,
@@ -49,6 +44,7 @@ from steelyard.services.live_records import (
     LiveNode,
     LiveRelease,
 )
+from steelyard.services.live_views import flavors_of, node_view
 
 MAX_HEADS = 512
 
@@ -305,7 +301,7 @@ class LiveState:
     def flavors(self) -> dict[str, FlavorView]:
         """The flavors by name; the same object until the inventory changes."""
         if self._flavors_stale:
-            self._flavors, self._flavors_stale = _flavors(self.devices.values()), False
+            self._flavors, self._flavors_stale = flavors_of(self.devices.values()), False
         return self._flavors
 
     def _group(self, key: str, items: list[tuple[int, int, PendingItem]]) -> ShapeGroup:
@@ -316,7 +312,7 @@ class LiveState:
 
     def snapshot(self) -> Snapshot:
         """The immutable view that `decide` works on."""
-        self._fleet = self._fleet.with_({node: _node_view(self.nodes[node]) for node in self._dirty})
+        self._fleet = self._fleet.with_({node: node_view(self.nodes[node]) for node in self._dirty})
         self._dirty.clear()
         changed = {attempt: self._running[attempt] for attempt in self._ran if attempt in self._running}
         self._runs = self._runs.with_(changed, self._ran - changed.keys())
@@ -341,74 +337,3 @@ class LiveState:
             basis=self.basis,
             plans=self._plans,
         )
-
-
-def _node_view(node: LiveNode) -> NodeView:
-    whole: dict[str, list[int]] = {}
-    partial: dict[str, list[PartDevice]] = {}
-    slots: list[Slot] = []
-    totals: dict[str, int] = {}
-    unavailable: set[int] = set()
-    withheld: dict[str, dict[str, int]] = {}
-    memories: dict[int, int] = {}
-    parts: set[int] = set()
-    for device in node.devices:
-        if device.flavor is None or device.has_children:
-            continue
-        if device.device_class in ACCELERATORS and device.memory:
-            memories[device.id] = device.memory
-        if device.parent_uid is not None:
-            parts.add(device.id)
-        totals[device.flavor] = totals.get(device.flavor, 0) + device.capacity
-        free = device.free
-        if device.availability is not Availability.AVAILABLE:
-            unavailable.add(device.id)
-        for reason, amount in device.withheld():
-            kept = withheld.setdefault(device.flavor, {})
-            kept[reason] = kept.get(reason, 0) + amount
-        if device.device_class in (DeviceClass.CPU, DeviceClass.MEMORY):
-            slots.append(Slot(device.id, device.flavor, device.device_class, max(0, free)))
-            continue
-        whole.setdefault(device.flavor, [])
-        if free == device.capacity == 1000:
-            whole[device.flavor].append(device.id)
-        elif free > 0:
-            partial.setdefault(device.flavor, []).append(PartDevice(device.id, free, device.share_kind))
-    accelerators = {
-        flavor: FreeDevices(tuple(whole[flavor]), tuple(partial.get(flavor, ()))) for flavor in whole
-    }
-    return NodeView(
-        node.id,
-        node.name,
-        node.cluster,
-        node.availability is Availability.AVAILABLE,
-        node.labels,
-        accelerators,
-        tuple(slots),
-        totals,
-        frozenset(unavailable),
-        {flavor: tuple(sorted(kept.items())) for flavor, kept in withheld.items()},
-        memories,
-        frozenset(parts),
-    )
-
-
-def _flavors(devices: Iterable[LiveDevice]) -> dict[str, FlavorView]:
-    found: dict[str, FlavorView] = {}
-    memory: dict[str, int] = {}
-    for device in devices:
-        if device.flavor is None or device.has_children:
-            continue
-        if device.device_class in ACCELERATORS and device.memory:
-            memory[device.flavor] = max(device.memory, memory.get(device.flavor, 0))
-        if device.flavor not in found:
-            found[device.flavor] = FlavorView(
-                device.flavor,
-                device.device_class,
-                device.cluster,
-                device.pool,
-                device.model,
-                device.family,
-                device.simulated,
-            )
-    return {name: replace(view, memory=memory.get(name)) for name, view in sorted(found.items())}

@@ -156,16 +156,18 @@ class LiveAttempt:
     @property
     def apart(self) -> bool:
         """Whether it could lose a member and go on."""
-        return any(member.apart for member in self.members)
+        return bool(self.shape.least) and any(member.apart for member in self.members)
 
     @property
     def leaves(self) -> bool:
         """Whether a member leaves it now while it goes on."""
-        return any(member.leaving_at is not None for member in self.members)
+        return bool(self.shape.least) and any(member.leaving_at is not None for member in self.members)
 
     @property
     def staying(self) -> list[LiveMember]:
         """Its members without those that leave while it goes on."""
+        if not self.shape.least:
+            return self.members
         return [member for member in self.members if member.leaving_at is None]
 
     def parts(self) -> dict[int, set[str]]:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.control.release import Releaser
+from steelyard.control import release, shrinking
 from steelyard.model.errors import SteelyardError
 from steelyard.model.ids import parse
 from steelyard.model.units import SECOND
 from steelyard.services import releases
-from steelyard.services.live import _node_view
 from steelyard.services.live_load import load_state
+from steelyard.services.live_views import node_view
 from steelyard.services.releases import Asked
 from steelyard.store.database import sqlite_url
 from tests.support.house import ADMIN, House
@@ -62,7 +62,8 @@ class Quarantines(Storm):
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     """A house whose releases must be proven within a second."""
-    monkeypatch.setattr(Releaser, "_bound", lambda _self, _attempt: SECOND)
+    for module in (release, shrinking):
+        monkeypatch.setattr(module, "release_bound", lambda _context, _clusters: SECOND)
     Fate.stuck = Fate.fencible = False
     made = House(sqlite_url(tmp_path), tmp_path, wrap=Fate)
     yield made
@@ -92,7 +93,7 @@ def check(house: House) -> None:
 
 
 def _check_offer(devices: object, node: object) -> None:
-    view = _node_view(node)  # type: ignore[arg-type]
+    view = node_view(node)  # type: ignore[arg-type]
     known = {device.id: device for device in node.devices}  # type: ignore[attr-defined]
     for slot in view.slots:
         device = known[slot.device_id]

@@ -1,0 +1,83 @@
+"""Nodes, devices and flavors that are live, as the scheduler sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from steelyard.model.resources import ACCELERATORS, Availability, DeviceClass
+from steelyard.scheduling import FlavorView, FreeDevices, NodeView, PartDevice, Slot
+from steelyard.services.live_records import LiveDevice, LiveNode
+
+
+def node_view(node: LiveNode) -> NodeView:
+    """A node with what is free of it."""
+    whole: dict[str, list[int]] = {}
+    partial: dict[str, list[PartDevice]] = {}
+    slots: list[Slot] = []
+    totals: dict[str, int] = {}
+    unavailable: set[int] = set()
+    withheld: dict[str, dict[str, int]] = {}
+    memories: dict[int, int] = {}
+    parts: set[int] = set()
+    for device in node.devices:
+        if device.flavor is None or device.has_children:
+            continue
+        if device.device_class in ACCELERATORS and device.memory:
+            memories[device.id] = device.memory
+        if device.parent_uid is not None:
+            parts.add(device.id)
+        totals[device.flavor] = totals.get(device.flavor, 0) + device.capacity
+        free = device.free
+        if device.availability is not Availability.AVAILABLE:
+            unavailable.add(device.id)
+        for reason, amount in device.withheld():
+            kept = withheld.setdefault(device.flavor, {})
+            kept[reason] = kept.get(reason, 0) + amount
+        if device.device_class in (DeviceClass.CPU, DeviceClass.MEMORY):
+            slots.append(Slot(device.id, device.flavor, device.device_class, max(0, free)))
+            continue
+        whole.setdefault(device.flavor, [])
+        if free == device.capacity == 1000:
+            whole[device.flavor].append(device.id)
+        elif free > 0:
+            partial.setdefault(device.flavor, []).append(PartDevice(device.id, free, device.share_kind))
+    accelerators = {
+        flavor: FreeDevices(tuple(whole[flavor]), tuple(partial.get(flavor, ()))) for flavor in whole
+    }
+    return NodeView(
+        node.id,
+        node.name,
+        node.cluster,
+        node.availability is Availability.AVAILABLE,
+        node.labels,
+        accelerators,
+        tuple(slots),
+        totals,
+        frozenset(unavailable),
+        {flavor: tuple(sorted(kept.items())) for flavor, kept in withheld.items()},
+        memories,
+        frozenset(parts),
+    )
+
+
+def flavors_of(devices: Iterable[LiveDevice]) -> dict[str, FlavorView]:
+    """The flavors that these devices make, by name."""
+    found: dict[str, FlavorView] = {}
+    memory: dict[str, int] = {}
+    for device in devices:
+        if device.flavor is None or device.has_children:
+            continue
+        if device.device_class in ACCELERATORS and device.memory:
+            memory[device.flavor] = max(device.memory, memory.get(device.flavor, 0))
+        if device.flavor not in found:
+            found[device.flavor] = FlavorView(
+                device.flavor,
+                device.device_class,
+                device.cluster,
+                device.pool,
+                device.model,
+                device.family,
+                device.simulated,
+            )
+    return {name: replace(view, memory=memory.get(name)) for name, view in sorted(found.items())}
