@@ -13,6 +13,7 @@ from steelyard.scheduling.decisions import Reservation
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import Placer, Plan, ShapePlan
 from steelyard.scheduling.quota import Usage
+from steelyard.scheduling.tariff import Sum
 from steelyard.scheduling.timeline import Ending, Timeline
 from steelyard.scheduling.views import Charge, RunningView
 
@@ -27,6 +28,7 @@ class Future:
         self.ledger = ledger.beside()
         self.placer = placer.beside(self.board, self.ledger)
         self.timeline = timeline
+        self._sums: dict[tuple[int, int], tuple[list[Sum], list[Ending]]] = {}
         self._passed = self._charged = 0  # how many have given back their places, and what they are charged
         for reservation in made:
             self.ledger.add(reservation.charges)
@@ -66,6 +68,9 @@ class Future:
         """The cycle has taken this. `at`: where its end was put on the timeline."""
         self.board.follow(members)
         self.ledger.add(charges)
+        if at is not None:
+            for stretch in [stretch for stretch in self._sums if stretch[1] > at]:
+                del self._sums[stretch]
         if at is not None and at < self._passed:
             self._passed += 1
             self.board.change_members(members, 1)
@@ -95,15 +100,26 @@ class Future:
         before, self._charged = self._charged, count
         if before == count:
             return
-        sign = 1 if count > before else -1
+        sign, stretch = (1, (before, count)) if count > before else (-1, (count, before))
+        known = self._sums.get(stretch)
+        if known is None:
+            known = self._sums[stretch] = self._summed(*stretch)
+        together, apart = known
+        self.ledger.add_sums(together, -sign)
+        for release in apart:
+            self._end(release, sign)
+
+    def _summed(self, start: int, end: int) -> tuple[list[Sum], list[Ending]]:
+        """What is charged for those of a stretch of the timeline, and who has to be looked at alone."""
         ending, rest = self.ledger.ending, self.ledger.rest
-        plain: list[tuple[Charge, ...]] = []
-        for release in self.timeline.releases[min(before, count) : max(before, count)]:
+        together: list[Iterable[Charge]] = []
+        apart: list[Ending] = []
+        for release in self.timeline.releases[start:end]:
             if release.attempt_id in ending or release.attempt_id in rest:
-                self._end(release, sign)
+                apart.append(release)
             else:
-                plain.append(release.charges)
-        self.ledger.add_all(plain, -sign)
+                together.append(release.charges)
+        return self.ledger.sums(together), apart
 
     def _end(self, run: Ending, sign: int) -> None:
         """One whose places somebody holds already counts in one of the ledger's worlds only."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from steelyard.scheduling.quota import Flow, Levels, QuotaTree, Usage, available, left
-from steelyard.scheduling.tariff import Parts, tariff_of
+from steelyard.scheduling.tariff import Parts, Sum, tariff_of
 from steelyard.scheduling.views import Charge, HoldView, RunningView
 
 #: An ask made ready: tree, path from the root down, how much.
@@ -121,7 +121,15 @@ class Ledger:
 
     def add_all(self, many: Iterable[Iterable[Charge]], sign: int = 1) -> None:
         """As `add` of each: charges at one node are linear, so many are charged as one."""
-        for tree, flow, quantity in self._tariff.sums(many):
+        self.add_sums(self.sums(many), sign)
+
+    def sums(self, many: Iterable[Iterable[Charge]]) -> list[Sum]:
+        """What some charges come to together."""
+        return self._tariff.sums(many)
+
+    def add_sums(self, sums: Iterable[Sum], sign: int = 1) -> None:
+        """As `add_all`, of what was summed up."""
+        for tree, flow, quantity in sums:
             for world in self._worlds:
                 _flow(world[tree], flow, sign * quantity)
 

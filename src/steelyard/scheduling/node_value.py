@@ -49,10 +49,11 @@ class Fit:
 def fit_of(sheet: Sheet, need: Need, rows: Ints) -> Fit:
     """What follows from the amounts: labels and other accelerators are looked at when a place is taken."""
     nodes = sheet.nodes[rows]
-    cpu, left = sheet.cpu[nodes], sheet.left[rows]
+    columns = sheet.columns()
+    cpu, left = columns.cpu[nodes], sheet.left[rows]
     idle: Ints = (left == WHOLE_DEVICE).sum(axis=1)
     holds = (cpu >= amount_of(need, DeviceClass.CPU)) & (
-        sheet.memory[nodes] >= amount_of(need, DeviceClass.MEMORY)
+        columns.memory[nodes] >= amount_of(need, DeviceClass.MEMORY)
     )
     if need.is_accelerated:
         count, fraction = divmod(need.amount, WHOLE_DEVICE)
@@ -72,27 +73,32 @@ class BestFit:
 
     def __init__(self, sheet: Sheet) -> None:
         self.sheet = sheet
+        self._asked: dict[Need, tuple[int, int, int, int]] = {}  # CPU, memory, whole devices, part of one
 
     def of(self, need: Need, rows: Ints) -> Ints:
         """All at once."""
-        sheet, nodes = self.sheet, self.sheet.nodes[rows]
-        cpu = sheet.cpu[nodes]
+        columns, nodes = self.sheet.columns(), self.sheet.nodes[rows]
+        cpu = columns.cpu[nodes]
         holds = cpu >= amount_of(need, DeviceClass.CPU)
-        holds &= sheet.memory[nodes] >= amount_of(need, DeviceClass.MEMORY)
+        holds &= columns.memory[nodes] >= amount_of(need, DeviceClass.MEMORY)
         if need.is_accelerated:
             count, fraction = divmod(need.amount, WHOLE_DEVICE)
-            whole = sheet.whole[rows]
+            whole = columns.whole[rows]
             holds &= whole >= count
             if fraction:
-                holds &= (whole > count) | (sheet.part[rows] >= fraction)
-        scores: Ints = np.where(holds, -(sheet.free[nodes] * 2**32 + cpu), NO_PLACE)
+                holds &= (whole > count) | (columns.part[rows] >= fraction)
+        scores: Ints = np.where(holds, -(columns.free[nodes] * 2**32 + cpu), NO_PLACE)
         return scores
 
     def note(self, need: Need, scores: Ints, places: Iterable[tuple[int, int]]) -> None:
         """Puts the scores of rows that changed, (place, row), where they belong."""
         facts = self.sheet.facts
-        asked_cpu, asked_memory = amount_of(need, DeviceClass.CPU), amount_of(need, DeviceClass.MEMORY)
-        count, fraction = divmod(need.amount, WHOLE_DEVICE) if need.is_accelerated else (0, 0)
+        asked = self._asked.get(need)
+        if asked is None:
+            devices = divmod(need.amount, WHOLE_DEVICE) if need.is_accelerated else (0, 0)
+            amounts = amount_of(need, DeviceClass.CPU), amount_of(need, DeviceClass.MEMORY)
+            asked = self._asked[need] = *amounts, *devices
+        asked_cpu, asked_memory, count, fraction = asked
         for place, row in places:
             if place >= 0:
                 cpu, memory, free, whole, part = facts[row]

@@ -81,8 +81,7 @@ class Placer:
         self.cut_short = False
         if not plan.roles or not self.ledger.passes(plan.checks):
             return False
-        lead = plan.lead
-        return any(self.flavor_fits(plan, {name: lead.count * lead.need.amount}) for name in lead.flavors)
+        return any(self.ledger.passes(plan.led_on(name).checks) for name in plan.lead.flavors)
 
     def place(self, plan: ShapePlan, fresh: bool = False, avoid: Collection[int] = ()) -> Plan | None:
         """Takes places for one attempt, or changes nothing. With `avoid`, on none of these nodes."""
@@ -90,7 +89,7 @@ class Placer:
         if not plan.roles or not self.ledger.passes(plan.checks):
             return None
         for flavor in self._in_order(plan.lead):
-            if self.flavor_fits(plan, {flavor: plan.lead.count * plan.lead.need.amount}):
+            if self.ledger.passes(plan.led_on(flavor).checks):
                 found = self.place_with(plan, flavor, fresh or bool(avoid), avoid=avoid)
                 if found is not None:
                     return found
@@ -131,10 +130,6 @@ class Placer:
             return True
         beside = plan.counting.measured_at(plan.nodes, granted.flavors, granted.parts)
         return self.ledger.fits(Ask(*one) for one in beside)
-
-    def flavor_fits(self, plan: ShapePlan, used: Mapping[str, int]) -> bool:
-        """True when the limits on the flavors themselves allow it."""
-        return self.ledger.passes(plan.on(used).checks)
 
     def _gang(
         self,

@@ -57,6 +57,7 @@ class ShapePlan:
     counting: Counting
     is_barred: bool | None = None  # whatever is free; None: nobody has asked yet
     _checks: tuple[Check, ...] | None = None
+    _led: dict[str, Terms] = field(default_factory=dict)
     _known: dict[tuple[tuple[str, int], ...], Terms] = field(default_factory=dict)
 
     @property
@@ -84,6 +85,13 @@ class ShapePlan:
             asks = (*flavor_asks(trees, self, used), *self.granted_asks(used))
             checks = made_ready(trees, asks)
             known = self._known[key] = Terms(checks, charges_of(self, used), self.is_as_asked(used))
+        return known
+
+    def led_on(self, flavor: str) -> Terms:
+        """As `on`, of what the lead role asks for on a flavor."""
+        known = self._led.get(flavor)
+        if known is None:
+            known = self._led[flavor] = self.on({flavor: self.lead.count * self.lead.need.amount})
         return known
 
     def granted_asks(self, used: Mapping[str, int]) -> list[Ask]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import Board, NodeState
+from steelyard.scheduling.fleet import Fleet
 from steelyard.scheduling.prices import Ints
 from steelyard.scheduling.views import NodeView
 
@@ -44,6 +45,17 @@ class _Columns:
     whole: Ints
     part: Ints
     left: Ints | None  # of each device
+    fleet: Fleet | None = None  # whose views were read
+
+
+class Columns(NamedTuple):
+    """By node what is free of CPU, memory, accelerators; by row whole devices and the largest part of one."""
+
+    cpu: Ints
+    memory: Ints
+    free: Ints
+    whole: Ints
+    part: Ints
 
 
 class Sheet:
@@ -57,8 +69,11 @@ class Sheet:
         self.node_ids, self.flavors = columns.node_ids, columns.flavors
         self.names, self.numbers = columns.names, columns.numbers
         self.nodes, self.rows_of = columns.nodes, columns.rows_of
-        self.cpu, self.memory, self.free = columns.cpu.copy(), columns.memory.copy(), columns.free.copy()
-        self.whole, self.part = columns.whole.copy(), columns.part.copy()
+        self._written = Columns(
+            columns.cpu.copy(), columns.memory.copy(), columns.free.copy(), columns.whole.copy(),
+            columns.part.copy(),
+        )  # fmt: skip
+        self._until = 0  # how much of what changed is written there
         self._left = None if columns.left is None or not is_detailed else columns.left.copy()
         self.changed: list[int] = []  # rows, in the order in which they changed
         self.facts: dict[int, Facts] = {}  # of rows that changed
@@ -72,8 +87,9 @@ class Sheet:
         made.node_ids, made.flavors = self.node_ids, self.flavors
         made.names, made.numbers = self.names, self.numbers
         made.nodes, made.rows_of = self.nodes, self.rows_of
-        made.cpu, made.memory, made.free = self.cpu.copy(), self.memory.copy(), self.free.copy()
-        made.whole, made.part = self.whole.copy(), self.part.copy()
+        own = self.columns()
+        made._written = Columns(*(column.copy() for column in own))
+        made._until = 0
         made._left = None if self._left is None else self._left.copy()
         made.changed, made.facts = [], dict(self.facts)
         return made
@@ -128,12 +144,20 @@ class Sheet:
     def _note(
         self, rows: list[int], cpu: int, memory: int, free: int, pieces: list[tuple[int, int]]
     ) -> None:
-        at = int(self.nodes[rows[0]])
-        self.cpu[at], self.memory[at], self.free[at] = cpu, memory, free
         for row, (whole, part) in zip(rows, pieces, strict=True):
-            self.whole[row], self.part[row] = whole, part
             self.facts[row] = (cpu, memory, free, whole, part)
         self.changed += rows
+
+    def columns(self) -> Columns:
+        """What is free by node (CPU, memory, accelerators) and by row (whole devices, the largest part)."""
+        written = self._written
+        for row in dict.fromkeys(self.changed[self._until :]):
+            cpu, memory, free, whole, part = self.facts[row]
+            at = self.nodes[row]
+            written.cpu[at], written.memory[at], written.free[at] = cpu, memory, free
+            written.whole[row], written.part[row] = whole, part
+        self._until = len(self.changed)
+        return written
 
 
 def _columns(board: Board, is_detailed: bool) -> _Columns:
@@ -145,6 +169,8 @@ def _columns(board: Board, is_detailed: bool) -> _Columns:
         assert isinstance(kept[1], _Columns)
         lacks = is_detailed and kept[1].left is None
         made = _read_all(board, True) if lacks else _followed(kept[1], board)
+    if made.fleet is not board.nodes:
+        made = replace(made, fleet=board.nodes)
     memory["sheet"] = (board.usable, made)
     return made
 
@@ -172,12 +198,24 @@ def _read_all(board: Board, is_detailed: bool) -> _Columns:
     )  # fmt: skip
 
 
+def _stale(known: _Columns, board: Board) -> list[int]:
+    """The nodes, by position, whose views are others than those that were read."""
+    changed = None if known.fleet is None else board.nodes.changed_since(known.fleet)
+    if changed is None:
+        nodes = enumerate(zip(known.views, known.node_ids, strict=True))
+        return [at for at, (view, node) in nodes if view is not board.nodes[node]]
+    rows = (known.rows_of.get(node) for node in sorted(changed))
+    return [int(known.nodes[of[0]]) for of in rows if of]
+
+
 def _followed(known: _Columns, board: Board) -> _Columns:
     """The columns with what changed since read again."""
-    views = [board.nodes[node] for node in known.node_ids]
-    stale = [at for at, (old, new) in enumerate(zip(known.views, views, strict=True)) if old is not new]
+    stale = _stale(known, board)
     if not stale:
         return known
+    views = list(known.views)
+    for at in stale:
+        views[at] = board.nodes[known.node_ids[at]]
     cpu, memory, free = known.cpu.copy(), known.memory.copy(), known.free.copy()
     whole, part = known.whole.copy(), known.part.copy()
     left = None if known.left is None else known.left.copy()

@@ -15,6 +15,8 @@ from steelyard.scheduling.views import Charge
 #: Of one tree: path from the root down, from the node up, and how much.
 Part: TypeAlias = tuple[Levels, Flow, int]
 Parts: TypeAlias = tuple[tuple[str, tuple[Part, ...]], ...]
+#: Of one tree: a path from the node up, and how much at its lower end.
+Sum: TypeAlias = tuple[str, Flow, int]
 #: Tuples of charges that are known at once; when there are more, all are forgotten.
 MOST_KEPT = 20_000
 
@@ -50,7 +52,7 @@ class Tariff:
             found.setdefault(item.tree, []).append((*paths, item.quantity))
         return tuple((name, tuple(parts)) for name, parts in found.items())
 
-    def sums(self, many: Iterable[Iterable[Charge]]) -> Iterable[tuple[str, Flow, int]]:
+    def sums(self, many: Iterable[Iterable[Charge]]) -> list[Sum]:
         """What some of these come to together, at each node."""
         net: dict[int, int] = {}  # by the id of the flow, which its tree keeps
         flows: dict[int, tuple[str, Flow]] = {}
