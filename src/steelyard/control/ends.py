@@ -66,7 +66,8 @@ def note_end(unit: Unit, attempt: LiveAttempt, now: int, started: int | None) ->
         transitions.append(step(before, "running", started))
         before = Phase.RUNNING
     ends = [m.seen.ended_at for m in attempt.members if m.seen is not None and m.seen.ended_at is not None]
-    floor = max(placed, attempt.times.get("started") or 0, attempt.times.get("stopping") or 0)
+    times = attempt.times
+    floor = max(placed, times.get("started") or 0, times.get("stopping") or 0, attempt.left_at)
     ended = min(max(max(ends, default=now), floor), now)
     attempt.times["ended"] = ended
     for member in attempt.members:

@@ -192,7 +192,7 @@ class Reconciler:
         times = [m.seen.started_at for m in staying if m.seen is not None and m.seen.started_at is not None]
         if len(times) < len(staying):
             return None
-        return min(max(max(times), attempt.times["placed"] or 0), now)
+        return min(max(max(times), attempt.times["placed"] or 0, attempt.left_at), now)
 
     def _run(self, unit: Unit, attempt: LiveAttempt, now: int) -> None:
         started = self._started(attempt, now) or now

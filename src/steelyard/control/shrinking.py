@@ -69,6 +69,7 @@ def _let_go(
     if reasons:
         open_release(context, unit, attempt, member.id, [member], now, reasons, seen_of(probes.values()))
     unit.update(t.member, {"id": member.id}, released_at=now)
+    attempt.left_at = now
     context.state.lose_member(attempt, member)
     carrier = context.move(unit, attempt, attempt.phase, {})
     detail: Row = {"member": member.text_id, "role": member.role, "index": member.index, "receipt": receipt,

@@ -60,8 +60,11 @@ def load_state(connection: View) -> LiveState:
     load_policy_into(state, connection)
     load_devices_into(state, connection)
     members = load_members(connection)
+    left = rows.last_left(connection)
     for row in rows.live_workloads(connection):
-        state.add(live_attempt(row, members.get(row.attempt_id, [])))
+        read = live_attempt(row, members.get(row.attempt_id, []))
+        read.left_at = left.get(read.attempt_id, 0)
+        state.add(read)
     for row in rows.holds(connection):
         hold, attempt = _hold(row.plan_json), state.attempts.get(row.attempt_id)
         # one that left while it was reserved: the next cycle drops its hold

@@ -126,6 +126,7 @@ class LiveAttempt:
     served: int = 0  # µs that attempts before it ran which were stopped for others
     starving_bound: int | None = None  # µs within which it should have started, once it has waited longer
     joins_off: int | None = None  # since when nobody joins it any more
+    left_at: int = 0  # when the newest member that left it was released: its later stages begin no earlier
     told: tuple[tuple[str, int], ...] = ()  # (role, index) of those that its members were told of
 
     def following(self, attempt_id: int, now: int, not_before: int, avoid: tuple[int, ...]) -> LiveAttempt:
@@ -138,7 +139,7 @@ class LiveAttempt:
             previous_id=self.attempt_id, sliced_until=None, simulated=False, outcome=None, members=[],
             charges=(), avoid=avoid, served=self.served + self._ran(), started_once=False, command_at=0,
             probe_at=0, last_probes={}, result=None, result_read=False, starving_bound=None, joins_off=None,
-            told=(),
+            left_at=0, told=(),
         )  # fmt: skip
 
     def _ran(self) -> int:

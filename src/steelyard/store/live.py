@@ -139,6 +139,17 @@ def members_of_live(connection: Connection) -> Sequence[LiveRow]:
     return sorted(connection.execute(query).all(), key=_by_id)
 
 
+def last_left(connection: Connection) -> dict[int, int]:
+    """When the newest member that left it was released, of attempts that are live and lost any."""
+    w, a, m = t.workload.c, t.attempt.c, t.member.c
+    current = and_(a.workload_id == w.id, a.number == w.attempt)
+    attempts = select(a.id).select_from(t.workload.join(t.attempt, current)).where(LIVE_ROWS)
+    query = select(m.attempt_id, func.max(m.released_at).label("at")).where(
+        m.attempt_id.in_(attempts), m.released_at.is_not(None)
+    )
+    return {row.attempt_id: int(row.at) for row in connection.execute(query.group_by(m.attempt_id))}
+
+
 def open_allocations(connection: Connection) -> Sequence[LiveRow]:
     """Allocations whose holding has not ended, by id."""
     found = connection.execute(select(t.allocation).where(t.allocation.c.t1.is_(None))).all()

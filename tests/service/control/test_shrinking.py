@@ -233,3 +233,20 @@ def test_one_that_can_not_start_is_let_go_and_the_others_go_on(tmp_path: Path) -
         assert house.show(workload)["outcome"] == "succeeded"
     finally:
         house.close()
+
+
+def test_members_that_leave_before_the_others_run_leave_its_stages_in_order(tmp_path: Path) -> None:
+    slow = DOCUMENTS.replace("{provision: 10ms", "{provision: 2s", 1)
+    slow = slow.replace("release: 10ms", "release: 1900ms", 1)
+    house = House(sqlite_url(tmp_path), tmp_path, slow)
+    try:
+        workload = house.submit("gang", count=8, min=3, requests=GPUS, expect={"run": "2s"})
+        house.run_until(lambda: house.phase(workload) == "starting")
+        high = house.submit("high", priorityClass="high", count=2, requests=GPUS)
+        house.run_until(lambda: house.phase(high) == "running", step=70_000)
+        house.run_dry()
+        times = house.show(workload)["attempts"][0]["times"]
+        (made,) = house.show(workload)["evictions"]
+        assert made["at"] < times["started"] <= times["ended"]
+    finally:
+        house.close()
