@@ -111,7 +111,10 @@ FAILED: dict[str, Any] = {
     "verdict": VERDICT, "started_at": T0 + 3 * SECOND, "finished_at": T0 + 14 * SECOND, "first_reason": None,
     "attempts": [ATTEMPT], "ahead": None, "version": 6,
     "evictions": [{"attempt": "at_0", "preemptor": "wl_9", "preemptor_name": "big", "rule": "within-queue",
-                   "policy_version": 1, "quantity": {"gpu": 1000}, "lost_time": 5 * SECOND, "at": T0}],
+                   "policy_version": 1, "quantity": {"gpu": 1000}, "lost_time": 5 * SECOND, "at": T0},
+                  {"attempt": "at_0", "preemptor": "wl_9", "preemptor_name": "big", "rule": "reclaim",
+                   "policy_version": 1, "quantity": {"gpu": 2000}, "lost_time": 5 * SECOND, "at": T0,
+                   "members": [{"id": "mb_2", "role": "main", "index": 3}], "goes_on_with": 3}],
 }  # fmt: skip
 FAILURES: dict[str, Any] = {
     "catalogue": "1-abc", "from": None, "to": T0, "by_stage": {"application": 4, "unknown": 1}, "failures": 5,
