@@ -1,0 +1,132 @@
+"""Working copies that stay between questions are what they would be if they were made anew for each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from steelyard.model.policy import NodeOrder, Policy, QueueOrder, QueueRules
+from steelyard.model.workloads import MemberPlan
+from steelyard.scheduling import PendingItem, ShapeGroup, reservation
+from steelyard.scheduling.board import Board
+from steelyard.scheduling.decisions import Reservation
+from steelyard.scheduling.future import Future, Lifted
+from steelyard.scheduling.ledger import Ledger
+from steelyard.scheduling.placement import Placer, Plan, ShapePlan
+from steelyard.scheduling.timeline import Timeline
+from tests.support.core_world import make_shapes
+from tests.unit.scheduling.test_machine import POLICIES, run
+
+FAIR = Policy(9, nodes=NodeOrder.BEST_FIT, order=QueueOrder.FAIR_SHARE, defaults=QueueRules(reservations=3))
+
+
+def _facts(board: Board) -> object:
+    """All that can be taken, by node."""
+    free = {name: board.free(name) for name in sorted(board.flavors)}
+    nodes = {}
+    for node in sorted(board.nodes):
+        state = board.state(node)
+        devices = {
+            name: (held.whole, dict(sorted(held.part.items())))
+            for name, held in state.devices.items()
+            if held.whole or held.part
+        }
+        spaces = [(space.flavor, space.free) for each in state.spaces.values() for space in each]
+        nodes[node] = devices, spaces
+    rooms = {name: [column.tolist() for column in _columns(board, name)] for name in sorted(board.usable)}
+    return free, nodes, rooms
+
+
+def _columns(board: Board, flavor: str) -> Sequence[object]:
+    room = board.room(flavor)
+    return room.left, room.whole, room.most
+
+
+def _used(ledger: Ledger) -> object:
+    return [
+        {name: {key: used for key, used in usage.items() if used} for name, usage in world.items()}
+        for world in ledger.worlds
+    ]
+
+
+class _Checked(Future):
+    """Compares itself after each search with one that was made for it."""
+
+    looks = 0
+
+    def __init__(
+        self, board: Board, ledger: Ledger, placer: Placer, timeline: Timeline, made: Iterable[Reservation]
+    ) -> None:
+        self.sources = board, ledger, placer, timeline
+        self.made = made
+        super().__init__(board, ledger, placer, timeline, made)
+
+    def earliest(self, plan: ShapePlan, first: int, most: int) -> tuple[tuple[int, Plan] | None, int]:
+        found = super().earliest(plan, first, most)
+        anew = Future(*self.sources, self.made)
+        anew._place_until(self._passed)
+        anew._charge_until(self._charged)
+        assert _facts(self.board) == _facts(anew.board)
+        assert _used(self.ledger) == _used(anew.ledger)
+        _Checked.looks += 1
+        return found
+
+
+class _CheckedLifted(Lifted):
+    looks = 0
+
+    def __init__(self, board: Board, ledger: Ledger, placer: Placer) -> None:
+        self.source = board
+        super().__init__(board, ledger, placer)
+
+    def place(self, plan: ShapePlan, some: Iterable[Reservation], avoid: object) -> Plan | None:
+        lifted = list(some)
+        found = super().place(plan, lifted, avoid)  # type: ignore[arg-type]
+        anew = self.source.beside()
+        for made in lifted:
+            anew.change_members(made.members, 1)
+        assert _facts(self.board) == _facts(anew)
+        _CheckedLifted.looks += 1
+        return found
+
+
+@pytest.mark.parametrize("policy", [POLICIES[4], FAIR], ids=["FirstFit", "BestFit"])
+def test_copies_that_follow_the_cycle_are_those_made_anew(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reservation, "Future", _Checked)
+    monkeypatch.setattr(reservation, "Lifted", _CheckedLifted)
+    before = _Checked.looks, _CheckedLifted.looks
+    for seed in range(2):
+        run(seed, 50, (policy,))
+    assert _Checked.looks > before[0] + 20
+
+
+def test_what_was_taken_twice_of_one_node_is_followed() -> None:
+    seen: list[tuple[MemberPlan, ...]] = []
+    follow = Board.follow
+
+    def noted(board: Board, members: Sequence[MemberPlan]) -> None:
+        seen.append((*members,))
+        follow(board, members)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Board, "follow", noted)
+        patch.setattr(reservation, "Future", _Checked)
+        for seed in range(20, 22):
+            run(seed, 50, (FAIR,))
+    assert any(len({member.node_id for member in members}) < len(members) for members in seen)
+
+
+def test_a_group_without_its_first_is_the_group_of_those_left() -> None:
+    shape = make_shapes(random.Random(1))[0]
+    for guaranteed in (False, True):
+        items = tuple(PendingItem(n, n, n, n, 2 * n, guaranteed=guaranteed and n == 5) for n in range(1, 9))
+        group = ShapeGroup(shape, items, 8)
+        for gone in range(8):
+            left = group.without_first(gone)
+            assert left == ShapeGroup(shape, items[gone:], 8 - gone)
+            assert left.in_turn == ShapeGroup(shape, items[gone:], 8 - gone).in_turn
+            assert left.since >= ShapeGroup(shape, items[gone:], 8 - gone).since
