@@ -29,6 +29,7 @@ WHAT_IF: dict[str, Any] = {
     "changed": [CHANGED, {**CHANGED, "id": None, "name": None, "project": None, "evicted_for": None,
                           "after": "starts", "placement": PLACE}],
     "changed_count": 3,
+    "lowered": [],
     "reasons": [{"queue": "main", "project": "alpha", "priority": 10, "requested": {"gpu": 2000},
                  "waiting": 4, "before": [REASON], "after": [REASON]}],
     "reasons_count": 1,
