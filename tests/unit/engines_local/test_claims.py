@@ -16,6 +16,9 @@ from steelyard.engines.local.claims import Claims
 from steelyard.engines.local.files import read_json
 from steelyard.engines.local.paths import Layout
 
+#: A member's notes that are not there.
+NOWHERE = "/proc/none"
+
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
@@ -54,7 +57,7 @@ def test_after_a_power_failure_an_answered_claim_is_there_and_a_forgotten_one_is
     for name in ("at_1", "at_2", "at_3"):
         claims.add(claim(name, "one"))
     claims.sync()
-    claims.drop("at_2")
+    claims.drop("at_2", NOWHERE)
     os.unlink(layout.claim("at_1"))  # the kernel had not written it
     Path(layout.claim("at_3")).write_bytes(b"")  # nor the content of this one
     opened(layout, "two")
@@ -104,7 +107,7 @@ def test_what_was_synced_and_not_dropped_is_found_whatever_files_are_lost(
         if step == "add" and claims.add(claim(name, "one")):
             waiting.add(name)
         elif step == "drop" and name in there(layout):
-            claims.drop(name)
+            claims.drop(name, NOWHERE)
             waiting.discard(name)
             lasting.discard(name)
         elif step == "sync":
@@ -128,7 +131,7 @@ def test_a_long_log_is_begun_anew_with_what_is_not_forgotten(
         claims.add(claim(f"at_{number}", "one"))
         claims.sync()
         if number < 58:
-            claims.drop(f"at_{number}")
+            claims.drop(f"at_{number}", NOWHERE)
     lines = Path(layout.claims + ".log").read_bytes().splitlines()
     assert json.loads(lines[0]) == {"boot": "one"}
     assert len(lines) < 20
@@ -180,7 +183,7 @@ def test_a_claim_that_is_gone_already_can_be_dropped(layout: Layout) -> None:
     claims.add(claim("at_1", "one"))
     claims.sync()
     os.unlink(layout.claim("at_1"))
-    claims.drop("at_1")
+    claims.drop("at_1", NOWHERE)
     opened(layout, "two")
     assert there(layout) == set()
 

@@ -73,10 +73,15 @@ class Claims:
         with suppress(OSError):
             os.unlink(self._layout.claim(attempt))
 
-    def drop(self, attempt: str) -> None:
-        """Its work folder says from here on that it was. Raises OSError."""
-        with suppress(FileNotFoundError):
-            os.unlink(self._layout.claim(attempt))
+    def drop(self, attempt: str, notes: str) -> None:
+        """Its work folder says from here on that it was. The file goes into a folder of `notes`, with which
+        it is removed when there is time. Raises OSError."""
+        claim = self._layout.claim(attempt)
+        try:
+            os.rename(claim, os.path.join(notes, "claim.json"))
+        except FileNotFoundError:  # one of both is not there
+            with suppress(FileNotFoundError):
+                os.unlink(claim)
         if self._fd is not None:
             try:
                 _write(self._fd, _line({"gone": attempt}))

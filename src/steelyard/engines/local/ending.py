@@ -14,7 +14,14 @@ from typing import Any
 
 from steelyard.engines.local import cgroups, container, kerneltables, procfs
 from steelyard.engines.local.environment import Failure
-from steelyard.engines.local.files import measure, note_plainly, read_json, remove_tree, write_once
+from steelyard.engines.local.files import (
+    is_empty_folder,
+    measure,
+    note_plainly,
+    read_json,
+    remove_tree,
+    write_once,
+)
 from steelyard.engines.local.leftovers import remove_memory
 from steelyard.engines.local.paths import Layout
 
@@ -118,7 +125,7 @@ def clear(
         signal.sigtimedwait({signal.SIGCHLD}, wait)
         wait = min(wait * 2, 1.0)
     temporary = os.path.join(layout.member_work(attempt, member), "tmp")
-    if _holds_something(temporary):
+    if os.path.lexists(temporary) and not is_empty_folder(temporary):
         slow()
     files, size = clear_temporary(temporary)
     run = read_json(layout.notes(member, "run.json")) or {}
@@ -132,16 +139,13 @@ def clear(
     insist(lambda: note_plainly(layout.notes(member, "swept"), note))
 
 
-def _holds_something(folder: str) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return next(entries, None) is not None
-    except OSError:
-        return False
-
-
 def clear_temporary(folder: str) -> tuple[int, int]:
-    """Removes a temporary folder unless something is mounted in it; (files, bytes) that were removed."""
+    """Removes a temporary folder unless something is mounted in it; (files, bytes) that were removed. One
+    that is empty stays: broom.py says what removing may cost."""
+    if is_empty_folder(folder):
+        with suppress(OSError):
+            os.utime(os.path.dirname(folder), follow_symlinks=False)  # the age of what is kept begins here
+        return 0, 0
     if not os.path.lexists(folder) or kerneltables.mounts_below(folder):
         return 0, 0
     counted = measure(folder)

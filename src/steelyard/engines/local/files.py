@@ -127,6 +127,18 @@ def read_text(path: str) -> str:
     return b"".join(pieces).decode("utf-8", "surrogateescape")
 
 
+def is_empty_folder(path: str) -> bool:
+    """Whether this is a folder, no link to one, with nothing in it."""
+    try:
+        fd = os.open(path, _FOLDER)
+    except OSError:
+        return False
+    try:
+        return not os.listdir(fd)
+    finally:
+        os.close(fd)
+
+
 def is_real_folder(path: str) -> bool:
     """Whether there is a folder, and no link to one."""
     try:

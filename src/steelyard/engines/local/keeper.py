@@ -31,8 +31,9 @@ from steelyard.engines.local import (
 )
 from steelyard.engines.local.ability import Abilities
 from steelyard.engines.local.book import PENDING, RUNNING, STARTING, Book, Record, read_notes
+from steelyard.engines.local.broom import Broom
 from steelyard.engines.local.crew import Crew, Work, channel
-from steelyard.engines.local.files import is_real_folder, note_newly, read_json, remove_tree, write_json
+from steelyard.engines.local.files import is_real_folder, note_newly, read_json, write_json
 from steelyard.engines.local.journal import log
 from steelyard.engines.local.paths import Layout, is_id
 from steelyard.engines.local.readiness import Prober
@@ -43,7 +44,6 @@ _FORKS_PER_TURN = 16
 _FORK_SECONDS = 0.02
 #: Members between their fork and their program: more would only take the processor from each other.
 MAX_STARTING = 64
-_MOST_DROPPED_LATER = 256
 _MAX_TRIES = 3
 _AGAIN = 0.2
 _LOOK_AT_STARTING = 1.0
@@ -63,7 +63,7 @@ class Keeper:
         self.files_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (self.files_limit[1], self.files_limit[1]))
         self.to_fork: deque[Record] = deque()
-        self.to_drop: deque[str] = deque()  # forgotten members whose notes are still there
+        self.broom = Broom(layout)
         self.starting: set[str] = set()  # ids of members that were forked and do not run yet
         self.unsettled: dict[str, Record] = {}  # to be looked at again, for nothing wakes us for them
         self._looked = 0.0
@@ -83,17 +83,12 @@ class Keeper:
         for record in list(self.unsettled.values()):
             self._settle(record)
         self._start_some()
-        waits = [self.prober.tick(), self._look_at_starting()]
-        if self.to_drop or (self.to_fork and len(self.starting) < MAX_STARTING):
+        waits = [self.prober.tick(), self._look_at_starting(), self.broom.due()]
+        if self.to_fork and len(self.starting) < MAX_STARTING:
             waits.append(0.0)
         elif self.unsettled:
             waits.append(_AGAIN)
         return min((wait for wait in waits if wait is not None), default=None)
-
-    def rest(self, idle: bool) -> None:
-        """Clears away something for which nobody waits, if nothing else is to be done or much has come up."""
-        if self.to_drop and (idle or len(self.to_drop) > _MOST_DROPPED_LATER):
-            self.drop_notes(self.to_drop.popleft())
 
     def _start_some(self) -> None:
         """Starts a few of those that wait."""
@@ -133,7 +128,7 @@ class Keeper:
                 self._settle(record)
         for name in os.listdir(self.layout.members):
             if is_id(name) and name not in self.book.members:
-                self.drop_notes(name)
+                self.broom.add(name)
 
     def refresh(self, record: Record) -> None:
         """Reads a member's notes and books what is new."""
@@ -245,9 +240,11 @@ class Keeper:
         except OSError as failed:  # disk full, no processes left: nothing was executed, so try again
             log(f"{record.id}: not started yet: {failed}")
             self.unsettled[record.id] = record
+            self.broom.hurry()
 
     def _fork(self, record: Record, lock: int, sweep: str | None) -> None:
         """Gives a member to a shim, or a sweeper, that then holds the lock. Raises OSError."""
+        self.broom.stirred()
         try:
             taken = None
             if sweep is None:
@@ -332,7 +329,7 @@ class Keeper:
         self.starting.discard(record.id)
         self.refresh(record)
         if record.id not in self.book.members:
-            self.to_drop.append(record.id)
+            self.broom.add(record.id)
         elif not record.settled:
             self.unsettled[record.id] = record
 
@@ -374,22 +371,3 @@ class Keeper:
             with suppress(OSError):
                 write_json(path, {"v": 1, "at": record.ready_at})
         self.book.touch(record)
-
-    def drop_notes(self, member: str) -> None:
-        """Removes the notes of a forgotten member, unless its shim is still clearing up."""
-        folder = self.layout.notes(member)
-        lock = None
-        with suppress(OSError):
-            lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        if lock is not None:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return
-            finally:
-                os.close(lock)
-        gone = self.layout.notes(f"{member[:58]}-gone")  # at once: nobody finds a part of the notes
-        with suppress(OSError):
-            os.rename(folder, gone)
-            folder = gone
-        remove_tree(folder)

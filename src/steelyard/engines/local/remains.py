@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from steelyard.engines.local import cgroups, container, kerneltables, procfs
 from steelyard.engines.local.census import Census, Held
-from steelyard.engines.local.files import measure, read_json
+from steelyard.engines.local.files import is_empty_folder, measure, read_json
 from steelyard.engines.local.kerneltables import Listener, Object
 from steelyard.engines.local.leftovers import is_its, is_its_memory, shared_files
 from steelyard.engines.local.paths import Layout
@@ -227,7 +227,7 @@ def _is_locked(path: str) -> bool:
 
 def _temporary(work: str, name: str) -> Found:
     folder = os.path.join(work, "tmp")
-    if not os.path.lexists(folder):
+    if not os.path.lexists(folder) or is_empty_folder(folder):
         return Found()
     files, size = measure(folder)
     return Found((f"temporary files of {name}: {files}, {size} bytes",), files)

@@ -60,7 +60,8 @@ class Runner:
             events = self.selector.select(min(waits, default=None))
             for key, mask in events:
                 key.data(mask)
-            self.keeper.rest(idle=not events)
+            self.keeper.broom.sweep(idle=not events)
+        self.keeper.broom.sweep_all()
 
     def _folder_is_ours(self) -> bool:
         """False once somebody removed the folder: what is kept here can't be told to anyone any more."""
@@ -197,14 +198,15 @@ class Runner:
             records = self._ours(install, [name])
             if not records or any(record.phase != ENDED for record in records):
                 continue
-            self.book.claims.drop(name)  # first: from here on its work folder says that it was
+            # first: from here on its work folder says that it was
+            self.book.claims.drop(name, self.layout.notes(records[0].id))
             self.book.drop(name)
             for record in records:
                 declared = tuple(record.attempt.get("artifacts") or ())
                 self.archivist.finished(Finished(name, record.id, declared))
                 self.keeper.unsettled.pop(record.id, None)
                 if record.pidfd is None:
-                    self.keeper.to_drop.append(record.id)
+                    self.keeper.broom.add(record.id)
 
     def _running(self, install: str, request: dict[str, Any]) -> list[list[Any]]:
         """Members with their shims; `waited` only to those who ask for it, for earlier servers do not."""
