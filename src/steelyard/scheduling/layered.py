@@ -54,6 +54,15 @@ class Layered(Mapping[K, V], Generic[K, V]):
         self._derive(made, changed, gone)
         return made
 
+    def changed_since(self, before: Self) -> set[K] | None:
+        """The keys of entries that are not those of another version; None: any may be."""
+        if before is self:
+            return set()
+        if before._base is not self._base:
+            return None
+        keys = self._over.keys() | before._over.keys()
+        return {key for key in keys if self.get(key) is not before.get(key)}
+
     def _of(self, over: Mapping[K, V | None], key: K) -> V | None:
         return over[key] if key in over else self._base.get(key)
 
