@@ -5,22 +5,26 @@ A blocked head of a StrictFIFO queue keeps all behind it off the flavors it coul
 What is due (it has waited half of its queue's starvation bound), could ever fit, is within its organisation's
 limits and has no place on the timeline drains the flavors it could go to: what comes after it in the order
 starts on them only within its own queue's nominal quota, and in the same queue not at all. So what becomes
-free stays free until it is enough. Once all that came before it has started it starts within the longest run,
-where the order is by priority or strict and nothing of a higher band or of others' own quota comes. By fair
-share it takes up to one longest run more for each level of the tree on which it competes: the use of its own
-side on that level falls to nothing, since what is due goes first on its side and keeps the others back, and
-whoever uses nothing has the smallest share there is. What of the past counts is left out for what is due.
+free stays free until it is enough; of CPU and memory, too, where its devices alone would find a place.
+
+Once all that came before it has started it starts within the longest run, where the order is by priority or
+strict and nothing of a higher band or of others' own quota comes. By fair share it takes up to one longest
+run more for each level of the tree on which it competes: the use of its own side on that level falls to
+nothing, since what is due goes first on its side and keeps the others back, and whoever uses nothing has the
+smallest share there is. What of the past counts is left out for what is due.
 
 Neither does anything for a head that could never be placed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from steelyard.model.ids import render
 from steelyard.model.policy import QUEUE_TREE, QueueingStrategy
 from steelyard.model.reasons import Reason, ReasonCode
+from steelyard.model.resources import ACCELERATORS
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.barriers import WAKE_RELEASED
 from steelyard.scheduling.context import Context
@@ -44,6 +48,19 @@ class Head:
     flavors: frozenset[str]
 
 
+def without_cores(shape: Shape) -> Shape:
+    """The devices of a shape alone."""
+    roles = [
+        (name, count, replace(asked, amounts=tuple(one for one in asked.amounts if one[0] in ACCELERATORS)))
+        for name, count, asked in shape.roles
+    ]
+    kept = [number for number, (_, _, asked) in enumerate(roles) if asked.amounts]
+    least = tuple(shape.least[number] for number in kept) if shape.least else ()
+    return replace(
+        shape, key=f"{shape.key}/devices", roles=tuple(roles[number] for number in kept), least=least
+    )  # fmt: skip
+
+
 class Heads:
     """Those of one cycle."""
 
@@ -54,6 +71,7 @@ class Heads:
         self.draining: list[Head] = []
         self.strict: dict[str, Head] = {}  # the first of each queue
         self._kept_back: dict[str, Head] = {}  # by the shape that may not pass
+        self._cores: dict[tuple[str, ...], frozenset[str]] = {}  # of the nodes with such devices
         self.behind: set[str] = set()  # shapes behind a strict head, as the order found them
 
     def is_strict(self, shape: Shape, item: PendingItem) -> bool:
@@ -72,7 +90,8 @@ class Heads:
         if not context.turns.is_due(shape.queue, item) or not self._is_within_organisation(shape):
             return
         if self._may_ever(shape):
-            self.draining.append(self._head(shape, item))
+            head = self._head(shape, item)
+            self.draining.append(replace(head, flavors=head.flavors | self._cores_beside(shape)))
 
     def beside(self, plan: ShapePlan, item: PendingItem) -> ShapePlan:
         """The plan without the flavors on which it would pass a head that drains."""
@@ -107,6 +126,30 @@ class Heads:
     def _head(self, shape: Shape, item: PendingItem) -> Head:
         plan = self._context.plan(shape)
         return Head(shape, item, frozenset((*plan.lead.flavors, *plan.lead.silent)))
+
+    def _cores_beside(self, shape: Shape) -> frozenset[str]:
+        """CPU and memory of the nodes with its devices, where these alone would find a place: then there is
+        too little of CPU or memory, and it collects them, too."""
+        context, lead = self._context, self._context.plan(shape).lead
+        if lead.need.primary not in ACCELERATORS:
+            return frozenset()
+        bare = context.plan(without_cores(shape))
+        for flavor in bare.lead.flavors if bare.roles else ():
+            found = context.placer.place_with(bare, flavor, fresh=True, check_quota=False)
+            if found is not None:
+                context.board.change_members(found.members, 1)
+                return self._cores_of(lead.flavors)
+        return frozenset()
+
+    def _cores_of(self, flavors: Collection[str]) -> frozenset[str]:
+        known = self._cores.get((*flavors,))
+        if known is None:
+            snapshot = self._context.snapshot
+            cores = {name for name, view in snapshot.flavors.items() if view.device_class not in ACCELERATORS}
+            nodes = (node.totals for node in snapshot.nodes.values())
+            found = {name for totals in nodes if not totals.keys().isdisjoint(flavors) for name in totals}
+            known = self._cores[*flavors,] = frozenset(cores & found)
+        return known
 
     def _may_pass(self, shape: Shape, head: Head) -> bool:
         """Another queue may use what it owns, whoever waits."""

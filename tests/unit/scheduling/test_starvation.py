@@ -122,3 +122,26 @@ def test_by_fair_share_it_takes_one_longest_run_more_for_each_level(
     future, came = lived(policy, TREE, hours * HOUR, streams, seed)
     event(f"{len(future.first) // 25 * 25} started")
     on_time(future, came, hours * HOUR, LEVELS + 1)
+
+
+@pytest.mark.requirement("E12")
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2), st.lists(st.integers(2, 3), min_size=2, max_size=2), st.integers(0, 5))
+def test_what_is_short_of_cores_collects_these_too(hours: int, cores: list[int], seed: int) -> None:
+    """Small work without devices comes again and again to the cores beside a device that nobody wants."""
+    bound = hours * HOUR
+    small = [shape(f"c{number}", request(cpu=each * 1000)) for number, each in enumerate(cores)]
+    wide = shape("wide", request(gpu=1000, cpu=8000))
+    arrivals = [Arrival(NOW + STEP, wide, item(1, NOW + STEP))]
+    for number, at in enumerate(range(NOW, NOW + 4 * HOUR, STEP), start=2):
+        for turn, of in enumerate(small):
+            arrivals.append(Arrival(at, of, item(number * 10 + turn, at)))
+    lengths = (LONGEST, STEP, 2 * STEP)
+    expected = Expected(
+        {}, lambda of, each: HOUR if of is wide else lengths[(each.workload_id + seed) % 3],
+        arrivals=tuple(arrivals),
+    )  # fmt: skip
+    rules = QueueRules(starvation_bound=bound, reservations=0)
+    world = snapshot([node(1, gpus=1, cpu=8000)])
+    future = Forward(world, Policy(1, defaults=rules), NOW, expected).run(100_000, NOW + 4 * HOUR)
+    assert future.first[1] <= NOW + STEP + bound // 2 + LONGEST
