@@ -376,6 +376,7 @@ class World:
             name: ClusterView(name, self.now, name not in self.silent) for name in ("c1", "c2")
         }
         held = by_place(m for job in self.in_phase("running", "stopping") for m in job.members)
+        running = {job.attempt_id: running_view(job) for job in self.in_phase("running", "stopping")}
         return Snapshot(
             nodes={machine.number: self._view(machine, held) for machine in MACHINES},
             flavors={name: FlavorView(name, *of, model=name) for name, of in FLAVORS.items()},
@@ -383,7 +384,8 @@ class World:
             trees=trees,
             usage=usage,
             pending=tuple(self._groups()),
-            running={job.attempt_id: running_view(job) for job in self.in_phase("running", "stopping")},
+            running=running,
+            growing=frozenset(key for key, view in running.items() if view.grows is not None),
             holds={job.attempt_id: job.hold for job in self.jobs.values() if job.hold is not None},
             prices={GPU: self.prices},
             last_looked=dict(self.looked),

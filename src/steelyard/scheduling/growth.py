@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.placement import Plan, RoleNeed, ShapePlan, allocations_of, counted
-from steelyard.scheduling.runs import GROWS
 from steelyard.scheduling.topology import Outside
 from steelyard.scheduling.views import RunningView, ShapeGroup
 
@@ -37,7 +36,8 @@ def grow(context: Context, groups: Iterable[ShapeGroup]) -> None:
     """Decides who gets members; `groups` are all that waited when the cycle began."""
     if not context.runs.growing:
         return
-    candidates = [run for _, run in context.runs.at(*GROWS) if not context.is_stopping(run)]
+    growing, running = context.snapshot.growing, context.snapshot.running
+    candidates = [running[key] for key in growing if key in running and not context.is_stopping(running[key])]
     if not candidates:
         return
     wanted = _wanted(context, _still_waiting(context, groups))

@@ -26,8 +26,8 @@ ELASTIC = "elastic"
 STOPS: Where = ("stops", "")
 ENDS: Where = ("ends", "")
 STAYS: Where = ("stays", "")
-#: What may get members now.
-GROWS: Where = ("grows", "")
+_TIMES = frozenset({STOPS, ENDS, STAYS})
+_Times: TypeAlias = dict[Where, Entries[RunningView]]
 _Change: TypeAlias = tuple[RunningView | None, RunningView | None]
 
 
@@ -64,7 +64,7 @@ def victim_order(attempt: RunningView) -> Order:
 class Runs(Layered[int, RunningView]):
     """Immutable, as the mappings of a snapshot are."""
 
-    __slots__ = ("_lists", "_since", "growing", "memory")
+    __slots__ = ("_lists", "_since", "_times", "_times_since", "growing", "memory")
 
     def __init__(self, entries: Mapping[int, RunningView]) -> None:
         super().__init__(entries)
@@ -73,11 +73,16 @@ class Runs(Layered[int, RunningView]):
         self._lists: _Lists | None = None
         #: An earlier version's lists, and what changed since: (before, after), None where it was not there.
         self._since: tuple[_Lists, list[_Change]] | None = None
+        #: The lists by time, which are asked for in each cycle, in the same way.
+        self._times: _Times | None = None
+        self._times_since: tuple[_Times, list[_Change]] | None = None
 
     def at(self, place: str, name: str) -> Sequence[Entry]:
         """What is charged to a node of a tree itself, has devices of a flavor or on a node, in the order of
         victims."""
-        found: Sequence[Entry] = self._known().at.get((place, name), _NOBODY)
+        where = (place, name)
+        found: Sequence[Entry]
+        found = self._timed().get(where, _NOBODY) if where in _TIMES else self._known().at.get(where, _NOBODY)
         return found
 
     def charged_below(self, queue: str, priority: int) -> Mapping[str, int]:
@@ -102,6 +107,13 @@ class Runs(Layered[int, RunningView]):
             self._since = None
         return known
 
+    def _timed(self) -> _Times:
+        known, since = self._times, self._times_since
+        if known is None:
+            known = self._times = _in_time(self.values()) if since is None else _later(*since)
+            self._times_since = None
+        return known
+
     def _made(self) -> _Lists:
         lists: dict[Where, list[Entry]] = {}
         bands: dict[str, dict[int, _Band]] = {}
@@ -115,17 +127,17 @@ class Runs(Layered[int, RunningView]):
 
     def _derive(self, made: Runs, changed: Mapping[int, RunningView], gone: Collection[int]) -> None:
         """Lists that nobody asks for cost nothing: what changed is noted until somebody does."""
-        made._lists = made._since = None
+        made._lists = made._since = made._times = made._times_since = None
         made.memory = {}
-        known_before = (self.get(key) for key in {*changed, *gone})
-        made.growing = self.growing - sum(1 for run in known_before if run and run.grows is not None)
-        made.growing += sum(1 for run in changed.values() if run.grows is not None)
+        delta = [(self.get(key), changed.get(key)) for key in {*gone, *changed}]
+        made.growing = self.growing + sum(_may_grow(after) - _may_grow(before) for before, after in delta)
+        most = (LEAST_CHANGES + len(made)) // 2
         known = (self._lists, []) if self._lists is not None else self._since
-        if known is None:
-            return
-        changes = [*known[1], *((self.get(key), changed.get(key)) for key in {*gone, *changed})]
-        if 2 * len(changes) < LEAST_CHANGES + len(made):
-            made._since = known[0], changes
+        if known is not None and len(known[1]) + len(delta) < most:
+            made._since = known[0], [*known[1], *delta]
+        times = (self._times, []) if self._times is not None else self._times_since
+        if times is not None and len(times[1]) + len(delta) < most:
+            made._times_since = times[0], [*times[1], *delta]
 
 
 def as_runs(running: Mapping[int, RunningView]) -> Runs:
@@ -147,17 +159,51 @@ def _places(run: RunningView) -> dict[Where, Order]:
     order = victim_order(run)
     found = dict.fromkeys(places_of(run.charges, run.members), order)
     found[QUEUE_TREE, run.queue] = order
-    if run.grows is not None and not run.stopping:
-        found[GROWS] = order
     if run.ids:
         found[ELASTIC, run.queue] = order
-    if run.stopping:
-        found[STOPS] = order
-    elif run.ends_by is None:
-        found[STAYS] = order
-    else:
-        found[ENDS] = (run.ends_by, run.attempt_id, 0)
     return found
+
+
+def _may_grow(run: RunningView | None) -> bool:
+    return run is not None and run.grows is not None
+
+
+def _time(run: RunningView) -> tuple[Where, Order]:
+    """The list by time that it is in, with its place there."""
+    if run.stopping:
+        return STOPS, victim_order(run)
+    if run.ends_by is None:
+        return STAYS, victim_order(run)
+    return ENDS, (run.ends_by, run.attempt_id, 0)
+
+
+def _in_time(runs: Iterable[RunningView]) -> _Times:
+    lists: dict[Where, list[Entry]] = {}
+    for run in runs:
+        where, order = _time(run)
+        lists.setdefault(where, []).append((order, run))
+    for entries in lists.values():
+        entries.sort(key=_order)
+    return {where: Entries(entries) for where, entries in lists.items()}
+
+
+def _later(times: _Times, changes: Iterable[_Change]) -> _Times:
+    """The lists after the changes; those before stay as they are."""
+    drafts: dict[Where, Draft[RunningView]] = {}
+
+    def draft(where: Where) -> Draft[RunningView]:
+        if where not in drafts:
+            drafts[where] = Draft(times.get(where, _NOBODY))
+        return drafts[where]
+
+    for before, after in changes:
+        if before is not None:
+            where, order = _time(before)
+            draft(where).take_out(order)
+        if after is not None:
+            where, order = _time(after)
+            draft(where).add(order, after)
+    return {**times, **{where: each.made() for where, each in drafts.items()}}
 
 
 def _order(entry: Entry) -> Order:

@@ -95,6 +95,7 @@ class Snapshot:
     usage: Mapping[str, Usage] = field(default_factory=dict)
     pending: tuple[ShapeGroup, ...] = ()
     running: Mapping[int, RunningView] = field(default_factory=dict)  # by attempt id
+    growing: frozenset[int] = frozenset()  # attempts that may get members now, and some that ended since
     holds: Mapping[int, HoldView] = field(default_factory=dict)  # by attempt id
     history: History = NOTHING_USED  # what was used lately, decayed
     evicted: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # queue → when it was evicted for

@@ -81,6 +81,7 @@ class LiveState:
         self._waiting: dict[str, list[tuple[int, int, PendingItem]]] = {}
         self._shapes: dict[str, Shape] = {}
         self._running: dict[int, RunningView] = {}
+        self._growing: set[int] = set()
         self._ran: set[int] = set()  # attempts whose view changed since the last snapshot
         self._runs = as_runs({})
         self._fleet = as_fleet({})
@@ -147,6 +148,8 @@ class LiveState:
         for view in views:
             self._running[view.attempt_id] = view
             self._ran.add(view.attempt_id)
+        if views[0].grows is not None:
+            self._growing.add(attempt.attempt_id)
         for member in attempt.members if attempt.apart else ():
             self.parts[member.id] = attempt
 
@@ -154,6 +157,7 @@ class LiveState:
         self._phases[attempt.phase].pop(attempt.attempt_id, None)
         if self._running.pop(attempt.attempt_id, None) is not None:
             self._ran.add(attempt.attempt_id)
+            self._growing.discard(attempt.attempt_id)
         for member in attempt.members if attempt.apart else ():
             self.parts.pop(member.id, None)
             if self._running.pop(member.id, None) is not None:
@@ -328,6 +332,7 @@ class LiveState:
             usage={name: dict(usage) for name, usage in self.usage.items()},
             pending=tuple(self._groups.values()),
             running=self._runs,
+            growing=frozenset(self._growing),
             holds=dict(self.holds),
             history=self.history,
             evicted=dict(self.evicted),

@@ -130,6 +130,7 @@ def as_of(view: View, cycle_id: int) -> tuple[Snapshot, Policy, int]:
         state.snapshot(),
         pending=_groups(item for item in found if isinstance(item, tuple)),
         running=running,
+        growing=frozenset(key for key, run in running.items() if run.grows is not None),
         usage=_usage(state, running),
         last_looked=_looked(then),
         history=history_at(view, then.basis.history, state.trees.get(QUEUE_TREE), then.at),

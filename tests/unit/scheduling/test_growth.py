@@ -55,7 +55,8 @@ def runs(base: Snapshot, of: Shape) -> Snapshot:
     """The gang may get members now."""
     view = base.running[1]
     grows = of if may_grow(of, view.members) else None
-    return replace(base, running={**base.running, 1: replace(view, grows=grows)})
+    running = {**base.running, 1: replace(view, grows=grows)}
+    return replace(base, running=running, growing=frozenset((1,)))
 
 
 def cycle(base: Snapshot, policy: Any = POLICY) -> Decisions:
