@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steelyard.model.policy import QUEUE_TREE, Policy, Precedence
+from steelyard.model.policy import Policy
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.alternatives import Alternatives
@@ -38,7 +38,6 @@ from steelyard.scheduling.near import near
 from steelyard.scheduling.order import Waiting
 from steelyard.scheduling.placement import Plan
 from steelyard.scheduling.preemption import Pools, evicted_and_requested
-from steelyard.scheduling.rules import rules_of
 from steelyard.scheduling.snapshot import AddPending, Snapshot
 from steelyard.scheduling.views import HoldView, PendingItem, ShapeGroup
 
@@ -85,10 +84,9 @@ def explain(
         chosen = PendingItem(_PROBE, _PROBE, now)
     if chosen not in heads and chosen.attempt_id not in snapshot.holds:
         snapshot = snapshot.with_(AddPending(shape, chosen))
-    rules = rules_of(policy, snapshot.trees.get(QUEUE_TREE), shape.queue)
-    in_turn = rules.precedence is Precedence.FIRST_COME
-    snapshot, is_cut = near(snapshot, shape, now, chosen if in_turn else None)
+    snapshot, is_cut = near(snapshot, shape, now)
     cycle = Cycle(snapshot, policy, now)
+    cycle.last = chosen.attempt_id  # what comes after it does not change what becomes of it
     cycle.run()
     decisions = cycle.decisions([shape])
     for placement in decisions.placements:
@@ -119,6 +117,7 @@ class Cycle:
         self._overflow = 0
         self._reserved: set[str] = set()  # blocked shapes of which one more may get a reservation
         self._next_look: int | None = None
+        self.last: int | None = None  # the attempt after which none of its shape follows
         self.waiting = Waiting(self.context, (), ())
         self.heads = Heads(self.context)
         self.alternatives = Alternatives(self.context)
@@ -156,7 +155,8 @@ class Cycle:
                 continue
             self.tried += 1
             if self._settle(pools, shape, item):
-                waiting.again(shape)
+                if item.attempt_id != self.last:
+                    waiting.again(shape)
                 continue
             if shape.key not in self._reserved:
                 self.blocked.append(shape)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.snapshot import Snapshot
-from steelyard.scheduling.views import PendingItem, ShapeGroup
+from steelyard.scheduling.views import ShapeGroup
 
 #: So many shapes are looked at whole.
 FEW = 24
@@ -20,11 +20,9 @@ FEW = 24
 OWN, OTHERS = 8, 8
 
 
-def near(
-    snapshot: Snapshot, shape: Shape, now: int, last: PendingItem | None = None
-) -> tuple[Snapshot, bool]:
-    """(the snapshot with what is near, whether something was left out). The shape's own group stays, up to
-    the `last` of it; of the others, which the loop has tried, none looks for victims again."""
+def near(snapshot: Snapshot, shape: Shape, now: int) -> tuple[Snapshot, bool]:
+    """(the snapshot with what is near, whether something was left out). The shape's own group stays; of the
+    others, which the loop has tried, none looks for victims again."""
     groups = snapshot.pending
     if len(groups) <= FEW:
         return snapshot, False
@@ -34,28 +32,13 @@ def near(
     chosen |= {group.shape.key for group in heapq.nsmallest(OTHERS, others, key=_first)}
     chosen.add(shape.key)
     looked = {**snapshot.last_looked, **dict.fromkeys(chosen - {shape.key}, now)}
-    kept = tuple(
-        _up_to(group, last) if group.shape.key == shape.key else group
-        for group in groups
-        if group.shape.key in chosen
-    )
+    kept = tuple(group for group in groups if group.shape.key in chosen)
     return replace(snapshot, pending=kept, last_looked=looked), True
-
-
-def _up_to(group: ShapeGroup, last: PendingItem | None) -> ShapeGroup:
-    """What comes after somebody of the same shape does not change what becomes of it."""
-    if last is None or not group.in_turn or last not in group.heads:
-        return group
-    return replace(group, heads=group.heads[: group.heads.index(last) + 1])
 
 
 def _first(group: ShapeGroup) -> tuple[bool, int, int, int]:
     """By what is common to every order: guaranteed, priority, time."""
-    if group.in_turn and group.heads:
-        return (True, -group.shape.priority, group.heads[0].submitted, group.heads[0].workload_id)
-    head: PendingItem | None = min(
-        group.heads, key=lambda item: (not item.guaranteed, item.submitted, item.workload_id), default=None
-    )
+    head = group.first
     if head is None:
         return (True, -group.shape.priority, 0, 0)
     return (not head.guaranteed, -group.shape.priority, head.submitted, head.workload_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from operator import le, lt
+from operator import itemgetter, le, lt
 
 from steelyard.model.policy import QUEUE_TREE
 from steelyard.model.resources import DeviceClass, ShareKind
@@ -136,8 +136,28 @@ class PendingItem:
     served: int = 0  # µs that earlier attempts ran before they were stopped for others
 
 
+class _Group:
+    """What follows from the heads of a shape: looked for when it is first asked for, and kept beside them."""
+
+    __slots__ = ("_first",)
+
+    heads: tuple[PendingItem, ...]
+    _first: PendingItem | None
+
+    @property
+    def first(self) -> PendingItem | None:
+        """The first by what is common to every order: guaranteed, then time."""
+        try:
+            return self._first
+        except AttributeError:
+            order = [(not item.guaranteed, item.submitted, item.workload_id, item) for item in self.heads]
+            found = min(order, key=itemgetter(0, 1, 2), default=None)
+            object.__setattr__(self, "_first", None if found is None else found[3])
+            return self._first
+
+
 @dataclass(frozen=True, slots=True)
-class ShapeGroup:
+class ShapeGroup(_Group):
     """Waiting attempts of one shape: the first of them in order, and how many there are in all."""
 
     shape: Shape
