@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
+from steelyard.model.errors import InvalidError
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.resources import ACCELERATORS
-from steelyard.model.units import MAX_QUANTITY, WHOLE_DEVICE
+from steelyard.model.units import WHOLE_DEVICE, parse_quantity
 from steelyard.model.workloads import Role, WorkloadSpec
 from steelyard.scheduling import FlavorView
 from steelyard.scheduling.admission import WAKE_POOL
-from steelyard.services.reading import DocumentReader, read_amount, shown
+from steelyard.services.reading import DocumentReader, shown
 from steelyard.store.closings import verifications
 from steelyard.store.database import View
 
@@ -45,18 +47,25 @@ class Shown:
 def read_throughput(r: DocumentReader) -> tuple[tuple[str, int], ...]:
     """(model, thousandths of the document's unit), sorted by model; at least two models, or none."""
     keys = r.left()
-    if not 2 <= len(keys) <= MAX_MODELS:
+    if keys and not 2 <= len(keys) <= MAX_MODELS:
         r.wrong("field-out-of-bounds", r.path, low=2, high=MAX_MODELS)
     found = []
     for key in sorted(keys):
         raw, path = r.take(key), r.at(shown(key))
         if not 0 < len(key) <= MAX_MODEL or not key.isprintable():
             r.wrong("field-invalid", path, expected="model")
-        amount = r.attempt(1, lambda raw=raw, path=path: read_amount(raw, _UNIT, path))  # type: ignore[misc]
-        if amount == 0:
-            r.wrong("field-out-of-bounds", path, low=1, high=MAX_QUANTITY)
-        found.append((key, amount))
+        found.append((key, r.attempt(1, partial(_amount, raw, path))))
     return tuple(found)
+
+
+def _amount(raw: object, path: str) -> int:
+    try:
+        amount = parse_quantity(_UNIT, raw)
+    except InvalidError:
+        amount = 0
+    if amount == 0:
+        raise InvalidError("field-invalid", path=path, expected="a number of at least 0.001")
+    return amount
 
 
 def is_on_accelerators(roles: Iterable[Role]) -> bool:

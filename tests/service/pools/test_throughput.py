@@ -159,6 +159,9 @@ def test_it_starts_where_it_gains_most(simulated: House) -> None:
         ({"A100": 1, "V100": 0}, "spec.throughput.V100"),
         ({"A100": 1, "V100": "fast"}, "spec.throughput.V100"),
         ({"A100": 1, "V100": 0.00001}, "spec.throughput.V100"),
+        ({"A100": 1, "V100": float("nan")}, "spec.throughput.V100"),
+        ({"A100": 1, "a\n": 1}, "spec.throughput.a?"),
+        ([1], "spec.throughput"),
     ],
 )
 def test_what_is_no_throughput_is_refused_with_its_path(simulated: House, throughput: Any, path: str) -> None:
