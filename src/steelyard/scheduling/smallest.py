@@ -280,7 +280,18 @@ def _raises(trial: Trial) -> Iterable[Remedy]:
         if remedy is not None and (best is None or _cost(remedy) < _cost(best)):
             best = remedy
     if best is not None:
-        yield replace(best, approximate=len(flavors) > MAX_OTHERS)
+        is_cut = len(flavors) > MAX_OTHERS
+        yield replace(best, approximate=is_cut or (turn.moved and _is_too_much(trial, best)))
+
+
+def _is_too_much(trial: Trial, remedy: Remedy) -> bool:
+    """Whether less would do: where a queue owns more, its share is less, so it may come before others, who
+    then take nothing of it."""
+    raises = remedy.raises
+    less = (
+        (*raises[:at], replace(each, by=each.by - 1), *raises[at + 1 :]) for at, each in enumerate(raises)
+    )
+    return any(trial.now_starts(applied(trial.world, replace(remedy, raises=each))) for each in less)
 
 
 def _cost(remedy: Remedy) -> tuple[int, int]:
