@@ -133,6 +133,9 @@ def test_a_record_that_ends_takes_its_model_out_of_what_waits(house: House) -> N
     assert house.show(waits)["phase"] == "queued"  # though V100 are free
     assert [each["code"] for each in explained(house, waits)] == ["waiting-for-capacity"]
     assert refusal(house, asked("too-late"))
+    options = models_of(house, waits)["options"]
+    assert [(each["model"], each["flavor"]) for each in options] == [("A100", "a100"), ("V100", None)]
+    assert_replays(house)
 
 
 @pytest.mark.requirement("C12")
