@@ -279,9 +279,24 @@ class Board:
             if more is None:
                 return None
             chosen += more
-        for allocation in chosen:
-            self.change(node_id, allocation, -1)
+        if chosen:
+            self._take(state, chosen)
         return tuple(chosen)
+
+    def _take(self, state: NodeState, chosen: list[AllocationPlan]) -> None:
+        """What was picked on one node: it is free, so it is offered."""
+        gained: dict[str, int] = {}
+        for item in chosen:
+            flavor = item.flavor
+            if item.device_class in ACCELERATORS:
+                more = state.devices[flavor].change(item.device_id or 0, -item.quantity)
+                gained[flavor] = gained.get(flavor, 0) + more
+            else:
+                self._change_space(state, item, -1)
+        for flavor, more in gained.items():
+            self._gained(state.view, flavor, more)
+        self.touched.append(state.view.id)
+        self.changes += len(chosen)
 
     def _pick_any(
         self, state: NodeState, device_class: DeviceClass, amount: int

@@ -141,6 +141,11 @@ def _asked(amount: int, number: int, granted: int) -> int | None:
 _allocation = lru_cache(maxsize=32_768)(AllocationPlan)
 
 
+@lru_cache(maxsize=32_768)
+def _whole(device: int, node_id: int, flavor: str, device_class: DeviceClass) -> AllocationPlan:
+    return AllocationPlan(device, node_id, flavor, device_class, WHOLE_DEVICE)
+
+
 def pick(
     state: NodeState,
     device_class: DeviceClass,
@@ -154,6 +159,11 @@ def pick(
     node_id = state.view.id
     if device_class in ACCELERATORS:
         devices = state.devices.get(flavor or "")
+        if devices is not None and not (amount % WHOLE_DEVICE or memory or devices.partitions):
+            count = amount // WHOLE_DEVICE
+            if count > len(devices.whole):
+                return None
+            return [_whole(device, node_id, flavor or "", device_class) for device in devices.whole[:count]]
         picked = devices.pick(amount, left, memory) if devices else None
         if picked is None:
             return None
