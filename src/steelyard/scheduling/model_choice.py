@@ -84,8 +84,8 @@ def options_of(
     for flavor, model in models.items():
         speed = next((each for each in speeds if each.model == model), None)
         there.add(model)
-        how = (None, None) if speed is None else (speed.speed, speed.runs)
-        found.append(ModelOption(model, flavor, *how, room.get(flavor), given.get(flavor)))
+        quick, runs = (speed.speed, speed.runs) if speed is not None else (None, None)
+        found.append(ModelOption(model, flavor, quick, runs, room.get(flavor), given.get(flavor)))
     found += [ModelOption(s.model, None, s.speed, s.runs) for s in speeds if s.model not in there]
     found.sort(key=_fastest_first)
     return tuple(found)
