@@ -172,7 +172,8 @@ class Context:
         victim = self.snapshot.running[eviction.attempt_id]
         return [leaving_view(victim, gone) for gone in eviction.members] or [victim]
 
-    def _note_evictions(self, evictions: Iterable[Eviction]) -> None:
+    def evict(self, evictions: Iterable[Eviction]) -> None:
+        """Notes whom this cycle stops."""
         for eviction in evictions:
             self.evictions[eviction.attempt_id] = eviction
             if eviction.members:
@@ -215,7 +216,7 @@ class Context:
                 DroppedHold(other.workload_id, other.attempt_id, DropCause.TAKEN_OVER, other.charges)
             )
         evictions = tuple(evictions)
-        self._note_evictions(evictions)
+        self.evict(evictions)
         self.board.change_members(hold.members, -1)
         self.ledger.hold(hold, self.endable)
         self.reservations.held(hold, [view for eviction in evictions for view in self.stops_by(eviction)])

@@ -24,12 +24,14 @@ from itertools import groupby, islice
 
 from steelyard.model.policy import QUEUE_TREE, Limit, OnLowered, Policy
 from steelyard.model.units import HOUR
+from steelyard.scheduling.bundles import surplus_of
 from steelyard.scheduling.context import Context
-from steelyard.scheduling.decisions import LOWERED, Eviction, PassedLimit
+from steelyard.scheduling.decisions import LOWERED, Eviction, Leaving, PassedLimit
 from steelyard.scheduling.quota import UNBOUNDED_ROOT, Ceiling, QuotaTree, Usage, charge
 from steelyard.scheduling.rules import Rules
 from steelyard.scheduling.runs import STOPS, Entry, Runs, as_runs
 from steelyard.scheduling.snapshot import Snapshot
+from steelyard.scheduling.subjects import Counting
 from steelyard.scheduling.views import Charge, RunningView
 
 #: Attempts below one node that are looked at for who has to leave, in the order of victims.
@@ -47,6 +49,7 @@ class Departure:
     at: int
     effect: OnLowered
     gain: int  # by how much the node has less without it
+    members: tuple[Leaving, ...] = ()  # only these of a gang that goes on; empty: all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +69,11 @@ def enforce(context: Context) -> None:
     trees = context.snapshot.trees
     if not any(tree.watched for tree in trees.values()):
         return
-    lowering = Lowering(trees, context.ledger.worlds[0], context.runs, context.rules)
+    lowering = Lowering(trees, context.ledger.worlds[0], context.runs, context.rules, context.surplus)
     watched = {name: tree.watched for name, tree in trees.items()}
     for passed in lowering.passed(watched, context.now, lambda view: _answers(context, view)):
-        for leaving in passed.leaving[: max(0, _allowed(context, passed.limit.node))]:
-            context.evictions[leaving.view.attempt_id] = _eviction(leaving.view, passed.limit)
+        leaving = passed.leaving[: max(0, _allowed(context, passed.limit.node))]
+        context.evict(_eviction(each, passed.limit) for each in leaving)
     if lowering.later:
         context.wake(min(lowering.later))
 
@@ -78,7 +81,11 @@ def enforce(context: Context) -> None:
 def foreseen(snapshot: Snapshot, policy: Policy, now: int) -> tuple[Passed, ...]:
     """Every limit that is passed, who will leave for it and when, if nothing ends by itself before."""
     rules = Rules(policy, snapshot.trees.get(QUEUE_TREE))
-    lowering = Lowering(snapshot.trees, snapshot.usage, as_runs(snapshot.running), rules)
+    counting = Counting(snapshot.trees, snapshot.flavors, policy)
+    runs = as_runs(snapshot.running)
+    lowering = Lowering(
+        snapshot.trees, snapshot.usage, runs, rules, lambda view: surplus_of(view, counting)
+    )  # fmt: skip
     for hold in snapshot.holds.values():
         lowering.charge(hold.charges, -1)
     ceilings = {name: tree.ceilings for name, tree in snapshot.trees.items()}
@@ -146,10 +153,11 @@ def _allowed(context: Context, node: str) -> int:
     return min(most, left)
 
 
-def _eviction(view: RunningView, limit: PassedLimit) -> Eviction:
+def _eviction(leaving: Departure, limit: PassedLimit) -> Eviction:
+    view = leaving.view
     return Eviction(
         view.workload_id, view.attempt_id, view.queue, view.priority, None, None, None, LOWERED, limit.node,
-        limit=limit,
+        members=leaving.members, limit=limit,
     )
 
 
@@ -175,9 +183,11 @@ class Lowering:
     """Who has to leave, on a picture of the usage that nobody else sees."""
 
     def __init__(
-        self, trees: Mapping[str, QuotaTree], usage: Mapping[str, Usage], runs: Runs, rules: Rules
-    ) -> None:
+        self, trees: Mapping[str, QuotaTree], usage: Mapping[str, Usage], runs: Runs, rules: Rules,
+        surplus: Callable[[RunningView], Sequence[Leaving]],
+    ) -> None:  # fmt: skip
         self.trees = trees
+        self._surplus = surplus  # the members that a gang could lose, in the order in which they leave
         self.runs = runs
         self.rules = rules
         self.later: set[int] = set()  # instants at which somebody may be asked who may not be asked yet
@@ -264,11 +274,29 @@ class Lowering:
         bound = {limit: max(0, self.over(limit)) for limit in limits}
         kept: list[Departure] = []
         for each in reversed(taken):
-            self._put_back(each.view)
+            self._put_back(each)
             if any(self.over(limit) > most for limit, most in bound.items()):
-                self._take_off(each.view)
-                kept.append(each)
+                kept.append(self._as_few_as_do(each, bound))
         return kept[::-1]
+
+    def _as_few_as_do(self, each: Departure, bound: Mapping[PassedLimit, int]) -> Departure:
+        """Takes it off: of an elastic gang only members, the highest first, where that is enough."""
+        gone: list[Leaving] = []
+        for one in self._surplus(each.view) if each.view.ids and not each.members else ():
+            gone.append(one)
+            self.charge(one.charges, -1)
+            if all(self.over(limit) <= most for limit, most in bound.items()):
+                self._gone.add(each.view.attempt_id)
+                return replace(each, members=tuple(gone))
+        for one in gone:
+            self.charge(one.charges, 1)
+        if each.members:
+            self._gone.add(each.view.attempt_id)
+            for one in each.members:
+                self.charge(one.charges, -1)
+        else:
+            self._take_off(each.view)
+        return each
 
     # --- one attempt ----------------------------------------------------------------------------------------
     def _candidates(self, limit: PassedLimit) -> Iterator[Departure]:
@@ -312,9 +340,12 @@ class Lowering:
         self._gone.add(view.attempt_id)
         self.charge(view.charges, -1)
 
-    def _put_back(self, view: RunningView) -> None:
-        self._gone.discard(view.attempt_id)
-        self.charge(view.charges, 1)
+    def _put_back(self, each: Departure) -> None:
+        self._gone.discard(each.view.attempt_id)
+        if not each.members:
+            self.charge(each.view.charges, 1)
+        for one in each.members:
+            self.charge(one.charges, 1)
 
 
 def effect_of(tree: QuotaTree, node: str, subject: str, at: str) -> Limit | None:

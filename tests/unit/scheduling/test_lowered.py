@@ -344,3 +344,20 @@ def test_the_answer_is_the_same_whatever_the_order_of_the_mappings() -> None:
     assert [gone.view.attempt_id for gone in passed_of(base)[0].leaving] == [
         gone.view.attempt_id for gone in passed_of(turned)[0].leaving
     ]
+
+
+def test_a_gang_that_can_go_on_with_fewer_gives_up_members_only() -> None:
+    gang = replace(shape("gang", request(gpu=1000), count=4), least=(1,))
+    base = snapshot([node(1, gpus=4)], queues=one_queue(owned("q", 4, RECLAIM)))
+    base = started(base, group(gang, item(1)))
+    for left, indexes in ((3, [3]), (2, [3, 2]), (1, [3, 2, 1]), (0, [])):
+        lower = with_trees(base, {**base.trees, QUEUE_TREE: one_queue(owned("q", left, RECLAIM))})
+        decisions = decide(lower, policy(), NOW)
+        check_answer(lower, decisions)
+        (eviction,) = decisions.evictions
+        assert [gone.index for gone in eviction.members] == indexes
+        (passed,) = foreseen(lower, policy(), NOW)
+        assert (len(passed.leaving), passed.stays) == (1, 0)
+        after = lower.apply(decisions)
+        parts = [key for key, run in after.running.items() if run.stopping]
+        assert decide(ended(after, *parts), policy(), NOW + 1).evictions == ()
