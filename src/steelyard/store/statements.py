@@ -7,7 +7,7 @@ rows a second compiles each distinct statement once and hands the driver whole g
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
@@ -15,19 +15,26 @@ from sqlalchemy import Connection, Dialect, Table, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.expression import ClauseElement
 
+from steelyard.store.copying import WORTH_IT, Copy, copier
+
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Text and how to turn a row into its parameters. `counted`: each row must change exactly one."""
+    """Text and how to turn a row into its parameters. `counted`: each row must change exactly one; `copy`:
+    how many new rows are written where the database has a faster way."""
 
     text: str
     convert: Callable[[Row], Any]
     counted: bool
+    copy: Copy | None = None
 
     def run(self, connection: Connection, rows: Sequence[Row]) -> bool:
         """Execute for all rows; False when a counted statement met a row that had changed meanwhile."""
+        if self.copy is not None and len(rows) >= WORTH_IT:
+            self.copy(connection, rows)
+            return True
         convert = self.convert
         result = connection.exec_driver_sql(self.text, [convert(row) for row in rows])
         return not self.counted or result.rowcount == len(rows)
@@ -46,7 +53,8 @@ class Statements:
         found = self._known.get(key)
         if found is None:
             built = table.insert().values({column: bindparam(column) for column in columns})
-            found = self._known[key] = self._compile(built, counted=False)
+            made = self._compile(built, counted=False)
+            found = self._known[key] = replace(made, copy=copier(self._dialect, table, columns))
         return found
 
     def update(
