@@ -17,6 +17,7 @@ from steelyard.scheduling import (
     decide,
 )
 from steelyard.scheduling.context import HOLD_TIMER
+from steelyard.scheduling.decide import LONGEST_PUT_OFF, PUT_OFF_FOR
 from steelyard.scheduling.preemption import MAX_TRIES
 from tests.unit.scheduling.build import (
     NOW,
@@ -354,3 +355,16 @@ def test_whoever_a_bound_puts_off_looks_for_victims_in_the_next_cycle() -> None:
         world, now = world.apply(decisions), now + SECOND
     decisions = decide(world, rules, now - SECOND)
     assert [eviction.preemptor_attempt_id for eviction in decisions.evictions] == [500]
+
+
+@pytest.mark.parametrize("since", [2 * SECOND, LONGEST_PUT_OFF])
+def test_whoever_is_put_off_keeps_its_reasons_but_not_for_ever(since: int) -> None:
+    wide = [shape(f"wide{n:02}", request(gpu=1000), count=2, priority=20) for n in range(MAX_TRIES)]
+    groups = [group(of, item(100 + n)) for n, of in enumerate(wide)]
+    world = waiting(full(), *groups, group(HIGH, item(500)))
+    decisions = decide(replace(world, last_looked={"high": NOW - since}), policy(max_victims=1), NOW)
+    if since < LONGEST_PUT_OFF:
+        assert "high" not in decisions.reasons
+        assert decisions.stats.next_at == NOW + PUT_OFF_FOR
+    else:
+        assert "high" in decisions.looked
