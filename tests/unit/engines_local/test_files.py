@@ -102,3 +102,37 @@ def test_a_path_is_never_made_of_another_text() -> None:
     for make in (layout.claim, layout.notes, layout.member_log, layout.attempt_work):
         with pytest.raises(ValueError, match="not an id"):
             make("../x")
+
+
+def test_a_hint_to_the_file_system_leaves_a_folder_as_it_is_and_a_link_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    for name in ("folder", "link", "none"):
+        files.spread(str(tmp_path / name))
+    (folder / "below").mkdir()
+    assert os.listdir(folder) == ["below"]
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_is_empty_only_if_it_is_one(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    assert [files.is_empty_folder(str(tmp_path / name)) for name in ("folder", "link", "none")] == [
+        True, False, False,
+    ]  # fmt: skip
+    (folder / "inner").mkdir()
+    assert not files.is_empty_folder(str(folder))
+
+
+def test_a_note_that_could_not_be_written_whole_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_fd: int, _data: object) -> int:
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="no space"):
+        files.note_newly(str(tmp_path / "note.json"), {"a": 1})
+    assert os.listdir(tmp_path) == []

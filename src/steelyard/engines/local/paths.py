@@ -6,13 +6,15 @@
     DATA/local/logs/MEMBER.log                    stdout and stderr, kept
     DATA/local/hints                              a FIFO by which shims wake the runner; never the truth
     DATA/local/users.json                         the user id of each project, where projects have one
-    DATA/work/ATTEMPT/MEMBER/                     work folder, with artifacts/ and tmp/; kept but for tmp/
+    DATA/work/ATTEMPT/MEMBER/                     work folder, with artifacts/ and tmp/, which is emptied
 """
 
 from __future__ import annotations
 
 import os
 import re
+
+from steelyard.engines.local.files import spread
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -67,6 +69,8 @@ class Layout:
         """Makes the folders, all 0700."""
         for folder in (self.data, self.local, self.claims, self.members, self.logs, self.work):
             os.makedirs(folder, mode=0o700, exist_ok=True)
+        for folder in (self.local, self.members, self.work):
+            spread(folder)
 
     def claim(self, attempt: str) -> str:
         """The claim of an attempt."""
