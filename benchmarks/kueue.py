@@ -6,8 +6,9 @@ A unit is one core. Each queue owns 20 and may borrow 100 within its cohort.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -36,6 +37,7 @@ class Load:
     cohorts: int
     queues: int
     sizes: tuple[Size, ...]
+    seed: int | None = None  # arrivals at random instants of the same span; None: at equal distances
 
     @property
     def names(self) -> list[tuple[str, str]]:
@@ -53,15 +55,21 @@ class Load:
         return sum(size.count * size.units * size.runs for size in self.sizes) / NOMINAL / SECOND
 
     def arrivals(self) -> list[tuple[int, str, Size]]:
-        """(µs since the beginning, queue, what) in order; all queues alike."""
+        """(µs since the beginning, queue, what) in order; all queues alike, or each as its dice fall."""
+        dice = None if self.seed is None else random.Random(self.seed)
         found = [
-            ((number + 1) * size.every, queue, size)
+            (_instant(size, number, dice), queue, size)
             for queue, _ in self.names
             for size in self.sizes
             for number in range(size.count)
         ]
         found.sort(key=lambda each: each[0])
         return found
+
+
+def _instant(size: Size, number: int, dice: random.Random | None) -> int:
+    """When it comes (µs): at equal distances, or anywhere in the same span."""
+    return (number + 1) * size.every if dice is None else dice.randint(0, size.count * size.every)
 
 
 def _sizes(counts: tuple[int, int, int], runs: tuple[int, ...], every: tuple[int, ...]) -> tuple[Size, ...]:
@@ -77,6 +85,8 @@ BASELINE = Load("baseline", 5, 6, _sizes((350, 100, 50), (200, 500, 1000), (100,
 LARGE = Load("large-scale", 10, 100, _sizes((35, 11, 4), (150, 350, 700), (60, 300, 700)))
 #: A short run of the same kind: a tenth of the time.
 QUICK = Load("baseline, a tenth", 5, 6, _sizes((35, 10, 5), (200, 500, 1000), (100, 500, 1200)))
+#: The same work that comes at random: no profile is made for the generator's even distances.
+OTHER, OTHER_QUICK = (replace(load, name=f"{load.name}, at random", seed=1) for load in (BASELINE, QUICK))
 #: Published by its authors: seconds in all, and mean seconds until admission.
 PUBLISHED = {"kueue_wall_s": 351.0, "kueue_small_s": 215.5, "kueue_medium_s": 76.8, "kueue_large_s": 16.5}
 PUBLISHED_LARGE = {"kueue_wall_s": 1179.0}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,16 @@ def jobs(trace: int) -> list[Job]:
             Job(number, gpus, submitted, iteration, start, length, iterations, waits_since=submitted)
         )
     return found
+
+
+def otherwise(trace: int, seed: int) -> list[Job]:
+    """The same jobs in another order: the instants of arrival are those of the trace, dealt out anew."""
+    work = jobs(trace)
+    instants = [job.submitted for job in work]
+    random.Random(seed).shuffle(work)
+    for number, (job, at) in enumerate(zip(work, instants, strict=True), 1):
+        job.number, job.submitted, job.waits_since = number, at, at
+    return work
 
 
 def published() -> dict[tuple[int, str], float]:
