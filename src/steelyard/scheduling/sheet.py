@@ -150,12 +150,12 @@ class Sheet:
 
     def columns(self) -> Columns:
         """What is free by node (CPU, memory, accelerators) and by row (whole devices, the largest part)."""
-        written = self._written
-        for row in dict.fromkeys(self.changed[self._until :]):
-            cpu, memory, free, whole, part = self.facts[row]
-            at = self.nodes[row]
-            written.cpu[at], written.memory[at], written.free[at] = cpu, memory, free
-            written.whole[row], written.part[row] = whole, part
+        written, rows = self._written, [*dict.fromkeys(self.changed[self._until :])]
+        if rows:
+            facts = np.array([self.facts[row] for row in rows], dtype=np.int64)
+            nodes = self.nodes[rows]
+            written.cpu[nodes], written.memory[nodes], written.free[nodes] = facts[:, :3].T
+            written.whole[rows], written.part[rows] = facts[:, 3:].T
         self._until = len(self.changed)
         return written
 
