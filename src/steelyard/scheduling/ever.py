@@ -46,6 +46,12 @@ def class_total(
     return sum(view.totals[name] for name in names)
 
 
+def kind_of(view: NodeView) -> object:
+    """The same for nodes that have the same of the same flavors, whatever is free of it."""
+    slots = tuple((slot.flavor, slot.device_class) for slot in view.slots)
+    return tuple(view.accelerators), tuple(view.totals.items()), slots
+
+
 class Bounds:
     """What there is in all, by flavor: kinds of nodes and their number.
 
@@ -84,12 +90,15 @@ class Bounds:
         known = self._kinds.get(key)
         if known is None:
             counts: dict[tuple[int | None, ...], int] = {}
+            seen: dict[object, tuple[int | None, ...]] = {}  # by what nodes are
             for view in self._by_flavor.get(flavor, ()):
                 if matches(view, need):
-                    totals = tuple(
-                        class_total(view, self.flavors, cls, flavor if cls is need.primary else None)
-                        for cls in DeviceClass
-                    )
+                    totals = seen.get(kind := kind_of(view))
+                    if totals is None:
+                        totals = seen[kind] = tuple(
+                            class_total(view, self.flavors, cls, flavor if cls is need.primary else None)
+                            for cls in DeviceClass
+                        )
                     counts[totals] = counts.get(totals, 0) + 1
             known = [(dict(zip(DeviceClass, totals, strict=True)), count) for totals, count in counts.items()]
             self._kinds[key] = known

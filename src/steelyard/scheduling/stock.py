@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from steelyard.model.resources import DeviceClass
 from steelyard.scheduling.board import Board, Need, matches
-from steelyard.scheduling.ever import class_flavors
-from steelyard.scheduling.views import FlavorView
+from steelyard.scheduling.ever import class_flavors, kind_of
+from steelyard.scheduling.fleet import Fleet
+from steelyard.scheduling.views import FlavorView, NodeView
 
 _Ints: TypeAlias = NDArray[np.int64]
 _Labels = tuple[tuple[str, str], ...]
@@ -33,6 +34,15 @@ class _Column:
 
 
 @dataclass(frozen=True, slots=True)
+class _Kind:
+    """Nodes that may be given work and are alike but for what is free of them; one of their views."""
+
+    view: NodeView
+    flavors: frozenset[str]
+    nodes: list[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Sums:
     """Of one class on the nodes of a flavor: flavors it comes in, what there is, what is free."""
 
@@ -44,8 +54,9 @@ class Sums:
 class Stock:
     """Of one inventory. `flavors` are those that its nodes' names stand for."""
 
-    def __init__(self, flavors: Mapping[str, FlavorView]) -> None:
+    def __init__(self, fleet: Fleet, flavors: Mapping[str, FlavorView]) -> None:
         self._flavors = flavors
+        self._kinds = _kinds(fleet)
         self._nodes: dict[tuple[str, _Labels], tuple[int, ...]] = {}
         self._columns: dict[tuple[str, _Labels, DeviceClass, bool], tuple[_Column, ...]] = {}
 
@@ -56,9 +67,8 @@ class Stock:
         key = (flavor, need.labels)
         known = self._nodes.get(key)
         if known is None:
-            views = board.nodes
-            known = tuple(node for node in board.order(flavor) if matches(views[node], need))
-            self._nodes[key] = known
+            found = [node for kind in self._of_flavor(flavor, need) for node in kind.nodes]
+            known = self._nodes[key] = tuple(sorted(found))
         return known
 
     def sums(self, board: Board, need: Need, flavor: str, device_class: DeviceClass) -> Sums:
@@ -73,6 +83,9 @@ class Stock:
             limit += int(np.maximum(left, column.totals).sum()) + column.elsewhere
         return Sums(tuple(column.flavor for column in columns), limit, free)
 
+    def _of_flavor(self, flavor: str, need: Need) -> list[_Kind]:
+        return [kind for kind in self._kinds if flavor in kind.flavors and matches(kind.view, need)]
+
     def _of(self, board: Board, need: Need, flavor: str, device_class: DeviceClass) -> tuple[_Column, ...]:
         is_primary = device_class is need.primary
         key = (flavor, need.labels, device_class, is_primary)
@@ -85,16 +98,14 @@ class Stock:
         only = flavor if device_class is need.primary else None
         found: dict[str, tuple[list[int], list[int]]] = {}
         elsewhere: dict[str, int] = {}
-        for node in self.nodes(board, need, flavor):
-            view = board.nodes[node]
-            for name in class_flavors(view, self._flavors, device_class, only):
+        for kind in self._of_flavor(flavor, need):
+            for name in class_flavors(kind.view, self._flavors, device_class, only):
                 positions, totals = found.setdefault(name, ([], []))
-                at, total = board.nodes.position(name, node), view.totals.get(name, 0)
-                if at is None:
-                    elsewhere[name] = elsewhere.get(name, 0) + total
-                    continue
-                positions.append(at)
-                totals.append(total)
+                total = kind.view.totals.get(name, 0)
+                there = [at for node in kind.nodes if (at := board.nodes.position(name, node)) is not None]
+                positions += there
+                totals += [total] * len(there)
+                elsewhere[name] = elsewhere.get(name, 0) + total * (len(kind.nodes) - len(there))
         return tuple(
             _Column(
                 name, np.array(positions, dtype=np.int64), np.array(totals, dtype=np.int64),
@@ -104,11 +115,26 @@ class Stock:
         )  # fmt: skip
 
 
+def _kinds(fleet: Fleet) -> list[_Kind]:
+    found: dict[object, _Kind] = {}
+    for node in sorted(fleet):
+        view = fleet[node]
+        if not view.schedulable:
+            continue
+        key = (kind_of(view), tuple(view.labels.items()))
+        known = found.get(key)
+        if known is None:
+            flavors = frozenset((*view.accelerators, *(slot.flavor for slot in view.slots)))
+            known = found[key] = _Kind(view, flavors, [])
+        known.nodes.append(node)
+    return list(found.values())
+
+
 def stock_of(board: Board) -> Stock:
     """The stock of a board's nodes: made once, until the inventory changes."""
     memory = board.nodes.frame.memory
     known = memory.get("stock")
     if known is None or known[0] is not board.flavors:
-        known = memory["stock"] = (board.flavors, Stock(board.flavors))
+        known = memory["stock"] = (board.flavors, Stock(board.nodes, board.flavors))
     assert isinstance(known[1], Stock)
     return known[1]
