@@ -111,7 +111,7 @@ def _evictions(session: Session, rows: Mapping[str, Any]) -> None:
         for row in rows["items"][:_MAX_SHOWN]:
             session.say(
                 "cli.policy-preview.eviction", name=row["name"], id=row["id"], at=row["at"], by=row["for"],
-                limit=row["limit"]["node"] if row["limit"] else None,
+                limit=(row.get("limit") or {}).get("node"),
             )  # fmt: skip
 
 

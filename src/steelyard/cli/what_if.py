@@ -73,9 +73,10 @@ def _draw(session: Session, found: Mapping[str, Any]) -> None:
     _left_out(session, found["changed_count"] - min(len(found["changed"]), _MAX_SHOWN))
     for row in found["reasons"][:_MAX_SHOWN]:
         _reasons(session, row)
-    for row in found["lowered"][:_MAX_SHOWN]:
+    lowered = found.get("lowered") or ()
+    for row in lowered[:_MAX_SHOWN]:
         _lowered(session, row)
-    told = found["submitted"] or found["changed_count"] or found["reasons_count"] or found["lowered"]
+    told = found["submitted"] or found["changed_count"] or found["reasons_count"] or lowered
     if not told:
         session.say("cli.what-if.same")
     before, after = found["counts"]["before"], found["counts"]["after"]

@@ -38,6 +38,32 @@ def test_what_would_be_refused_is_status_3() -> None:
     assert fake.run("what-if", "--cordon", "n-0") == 3
 
 
+LOWERED = {
+    "tree": "queue", "node": "main", "subject": "gpu", "limit": 2000, "used": 6000, "over": 4000,
+    "effect": "Drain", "leaving_count": 1, "stays": 2000, "within_at": None,
+    "leaving": [{"id": "wl_7", "name": "train-7", "project": "alpha", "queue": "main", "priority": 0,
+                 "quantity": 2000, "at": 1_767_225_600_000_000}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lang", "pieces"),
+    [
+        ("en", ["main would be above its limit on gpu: 6 GPU used, 2 GPU allowed", "2 GPU stay above",
+                "from 2026-01-01 00:00:00 UTC on: train-7 (wl_7) of main, 2 GPU"]),
+        ("zh", ["main 将超出 gpu 的限额", "仍有 2 个 GPU 超出限额",
+                "被要求停止：队列 main 的 train-7（wl_7）"]),
+    ],
+)  # fmt: skip
+def test_who_leaves_for_a_lowered_limit_and_when_is_told(
+    lang: str, pieces: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = installed().on("POST /v1/what-if", {**WHAT_IF, "lowered": [LOWERED]})
+    assert fake.run("--lang", lang, "what-if", "--limit", "queue/main:gpu=2") == 0
+    printed = capsys.readouterr().out
+    assert [piece for piece in pieces if piece not in printed] == [], printed
+
+
 @pytest.mark.parametrize(
     "line", ["", "--limit gpu=8", "--limit main:gpu=8", "--limit queue/main:8", "--add-devices a100"]
 )
