@@ -27,6 +27,8 @@ PHASES = {
     "waits": {Phase.QUEUED},
     "evicted": {Phase.STOPPING},
     "runs": {Phase.STARTING, Phase.RUNNING, Phase.STOPPING, Phase.RELEASING},
+    "shrinks": {Phase.STARTING, Phase.RUNNING},
+    "grows": {Phase.RUNNING},
     "absent": {None},
 }
 KINDS = ["submit", "submit", "submit", "limit", "documents", "cordon", "uncordon", "end"]

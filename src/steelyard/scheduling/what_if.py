@@ -28,7 +28,14 @@ from steelyard.scheduling.changes import (
     without_attempts,
 )
 from steelyard.scheduling.decide import decide
-from steelyard.scheduling.decisions import Decisions, Eviction, Placement, Refusal, ShapeReasons
+from steelyard.scheduling.decisions import (
+    Decisions,
+    Eviction,
+    Growth,
+    Placement,
+    Refusal,
+    ShapeReasons,
+)
 from steelyard.scheduling.snapshot import AddDevices, AddPending, Change, ChangeLimit, CordonNode, Snapshot
 from steelyard.scheduling.views import HoldView
 
@@ -54,6 +61,8 @@ class Fate(StrEnum):
     WAITS = "waits"
     RUNS = "runs"
     EVICTED = "evicted"  # asked to stop for another
+    SHRINKS = "shrinks"  # goes on, and gives up members for another
+    GROWS = "grows"  # gets members
     REFUSED = "refused"
     ABSENT = "absent"  # not there: not submitted, or ended
 
@@ -76,13 +85,18 @@ class Course:
     after: Snapshot = field(default_factory=Snapshot)
     cycles: int = 0
     complete: bool = True
+    growths: tuple[Growth, ...] = ()
 
     def fates(self) -> dict[int, Fate]:
         """attempt id → what becomes of it, of all that wait, run or have a place kept."""
         found = {head.attempt_id: Fate.WAITS for group in self.after.pending for head in group.heads}
         found.update(dict.fromkeys(self.after.holds, Fate.HELD))
-        found.update(dict.fromkeys(self.after.running, Fate.RUNS))
-        found.update((one.attempt_id, Fate.EVICTED) for one in self.evictions if not one.members)
+        parts = {gone.member_id for one in self.evictions for gone in one.members}
+        found.update((attempt, Fate.RUNS) for attempt in self.after.running if attempt not in parts)
+        found.update((growth.attempt_id, Fate.GROWS) for growth in self.growths)
+        found.update(
+            (one.attempt_id, Fate.SHRINKS if one.members else Fate.EVICTED) for one in self.evictions
+        )
         found.update((placement.attempt_id, Fate.STARTS) for placement in self.placements)
         found.update((refusal.attempt_id, Fate.REFUSED) for refusal in self.refusals)
         return found
@@ -170,6 +184,7 @@ class _Told:
     def __init__(self) -> None:
         self.placements: list[Placement] = []
         self.evictions: list[Eviction] = []
+        self.growths: list[Growth] = []
         self.holds: dict[int, HoldView] = {}
         self.refusals: list[Refusal] = []
         self.reasons: dict[str, ShapeReasons] = {}
@@ -178,6 +193,7 @@ class _Told:
     def take(self, decisions: Decisions) -> None:
         self.placements += decisions.placements
         self.evictions += decisions.evictions
+        self.growths += decisions.growths
         self.refusals += decisions.refusals
         for dropped in decisions.dropped_holds:
             self.holds.pop(dropped.attempt_id, None)
@@ -191,7 +207,7 @@ class _Told:
         return Course(
             tuple(self.placements), tuple(self.evictions), tuple(standing), tuple(self.refusals),
             {key: found for key, found in self.reasons.items() if key in waiting}, self.own, after, cycles,
-            complete,
+            complete, tuple(self.growths),
         )  # fmt: skip
 
 

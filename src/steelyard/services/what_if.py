@@ -259,7 +259,7 @@ class _Shown:
             "before": each.before.value,
             "after": each.after.value,
             "placement": None if placed is None else placement_view(self.nodes, placed),
-            "evicted_for": self._preemptor(each) if each.after is Fate.EVICTED else None,
+            "evicted_for": self._preemptor(each) if each.after in _GIVES else None,
         }
 
     def _preemptor(self, each: Changed) -> Json | None:
@@ -305,9 +305,14 @@ def _names_of(submits: Iterable[_Submit]) -> dict[str, str]:
 
 
 _RANK = {
-    Fate.EVICTED: 0, Fate.HELD: 1, Fate.STARTS: 2, Fate.WAITS: 3, Fate.REFUSED: 4, Fate.RUNS: 5,
-    Fate.ABSENT: 6,
+    Fate.EVICTED: 0, Fate.SHRINKS: 1, Fate.HELD: 2, Fate.STARTS: 3, Fate.WAITS: 4, Fate.REFUSED: 5,
+    Fate.GROWS: 6, Fate.RUNS: 7, Fate.ABSENT: 8,
 }  # fmt: skip
+
+
+_GIVES = (Fate.EVICTED, Fate.SHRINKS)
+#: They run, whatever else becomes of them.
+_RUN = (Fate.RUNS, Fate.SHRINKS, Fate.GROWS)
 
 
 def _queues(*snapshots: Snapshot) -> dict[int, tuple[str, int]]:
@@ -325,7 +330,7 @@ def _queues(*snapshots: Snapshot) -> dict[int, tuple[str, int]]:
 
 
 def _counts(course: Course) -> dict[str, int]:
-    fates = list(course.fates().values())
+    fates = [Fate.RUNS if fate in _RUN else fate for fate in course.fates().values()]
     shown = (Fate.STARTS, Fate.HELD, Fate.WAITS, Fate.EVICTED, Fate.RUNS)
     return {fate.value: sum(each is fate for each in fates) for fate in shown}
 

@@ -176,7 +176,10 @@ def fates(books: Books, done: Happened) -> dict[int, Fate]:
     found = dict.fromkeys(books.waiting, Fate.WAITS)
     found.update(dict.fromkeys(books.holds, Fate.HELD))
     found.update(dict.fromkeys(books.running, Fate.RUNS))
-    found.update((eviction.attempt_id, Fate.EVICTED) for eviction in done.evictions if not eviction.members)
+    for eviction in done.evictions:
+        found[eviction.attempt_id] = Fate.SHRINKS if eviction.members else Fate.EVICTED
+        for gone in eviction.members:
+            found.pop(gone.member_id, None)
     found.update((placed.attempt_id, Fate.STARTS) for placed in done.placements)
     return found
 
