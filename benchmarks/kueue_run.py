@@ -34,6 +34,8 @@ ADMIN = Principal("us_0000000000000", "user", "admin", (Binding("admin", RoleNam
 MOST_AT_ONCE = 200
 #: How far a virtual clock moves in a pass.
 STEP = 20 * MILLISECOND
+#: How long a loop that has nothing to do sleeps on the machine's clock, seconds.
+REST = 0.001
 
 
 class Clock:
@@ -49,10 +51,12 @@ class Clock:
         self.at += 1
         return self.at
 
-    def step(self) -> None:
-        """The next pass."""
+    def step(self, idle: bool) -> None:
+        """The next pass; on the machine's clock that of an idle loop comes a moment later."""
         if self.virtual:
             self.at += STEP
+        elif idle:
+            time.sleep(REST)
 
 
 @dataclass(frozen=True)
@@ -110,13 +114,15 @@ def _drive(
             futures.append(store.writer.submit(planned.unit))
         for future in futures:
             future.result()
-        loop.tick()
+        busy = loop.tick()
+        for agent in loop.agents.values():
+            agent.step()  # as its own thread does in a server: what was placed starts now, not a pass later
         assert loop.desk is not None
         live = len(loop.desk.context.state.by_workload)
         bar(sent - live)
         if sent == len(arrivals) and not live:
             return due
-        clock.step()
+        clock.step(idle=not busy and not futures)
 
 
 def _outcome(
