@@ -100,8 +100,10 @@ def objects(kind: str, text: str) -> list[Object]:
 
 
 def all_objects() -> list[Object]:
-    """Every System V object of this IPC namespace."""
-    return [one for kind, path in SYSTEM_V.items() for one in objects(kind, read(path))]
+    """Every System V object of this IPC namespace of a kind of which the kernel notes who made it: of others
+    nobody can tell whose they are."""
+    kinds = [kind for kind, (_, _, _, maker) in _COLUMNS.items() if maker is not None]
+    return [one for kind in kinds for one in objects(kind, read(SYSTEM_V[kind]))]
 
 
 def mount_points(text: str) -> list[str]:
