@@ -29,7 +29,7 @@ from steelyard.scheduling.placement import Plan, ShapePlan, answering_clusters, 
 from steelyard.scheduling.proportion import Excess
 from steelyard.scheduling.reservation import Reservations
 from steelyard.scheduling.rules import Rules
-from steelyard.scheduling.runs import as_runs, victim_order
+from steelyard.scheduling.runs import as_runs
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.subjects import Counting
 from steelyard.scheduling.turns import Turns
@@ -82,8 +82,6 @@ class Context:
             (snapshot.flavors, snapshot.pools, snapshot.trees, policy, self.usable)
         )
         self.runs = as_runs(snapshot.running)
-        self._by_queue: dict[str, list[RunningView]] = {}
-        self._by_priority: list[RunningView] | None = None
 
     def plan(self, shape: Shape) -> ShapePlan:
         """The shape made ready; once for as long as flavors, pools, trees and policy are the same."""
@@ -180,20 +178,6 @@ class Context:
                 victim = self.snapshot.running[eviction.attempt_id]
                 self._leaving |= {gone.member_id: leaving_view(victim, gone) for gone in eviction.members}
                 self.ledger.rest[victim.attempt_id] = staying_view(victim, eviction.members).charges
-
-    def running_in(self, queue: str) -> list[RunningView]:
-        """A queue's attempts in the order of victims: lowest priority, then newest first."""
-        known = self._by_queue.get(queue)
-        if known is None:
-            known = [run for _, run in self.runs.at(QUEUE_TREE, queue) if run.queue == queue]
-            self._by_queue[queue] = known
-        return known
-
-    def running_anywhere(self) -> list[RunningView]:
-        """The attempts of all queues in the order of victims."""
-        if self._by_priority is None:
-            self._by_priority = sorted(self.snapshot.running.values(), key=victim_order)
-        return self._by_priority
 
     def keep_place(self, plan: ShapePlan, item: PendingItem, found: Plan) -> None:
         """A place that is free now, and taken, is kept for an attempt of a service's headroom."""
