@@ -6,7 +6,7 @@ same queues under every rule at once (fair shares with a memory, limits of teams
 reservations, preemption and reclaim, best fit), with fractions, gangs and two models on nodes that are full.
 
 Counted is the processor time of making snapshots and deciding, for each attempt that was placed; booking is
-the store's part, and printed beside it.
+the store's part, and printed beside it. The garbage collector is set as the server sets it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.hall import Hall
 from benchmarks.policies import policy, told
 from benchmarks.support import emit, progress
+from steelyard.control.collector import tune
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Limit, TreeNode
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import MINUTE, SECOND
@@ -162,6 +163,7 @@ def main() -> None:
     arguments.add_argument("--quick", action="store_true", help="a fifth of the work")
     quick = arguments.parse_args().quick
     scale = 5 if quick else 1
+    tune()
     print(told("quota-only"))
     quota = run(quota_hall(), quota_shapes(), scale)
     print(told("all-rules"))
