@@ -62,3 +62,18 @@ def test_a_form_that_makes_no_sense_is_told_what_is_wrong(floor: Floor, form: di
 def test_what_is_imagined_is_called_by_its_name_where_it_holds_something(floor: Floor) -> None:
     found = asked(floor, "root", document=JOB % 1)
     assert "Held by imagined (1" in found
+
+
+@pytest.mark.requirement("J9")
+def test_who_would_leave_for_a_lowered_limit_is_told(floor: Floor) -> None:
+    lowered = """
+kind: Queue
+metadata: {name: main}
+spec:
+  cohort: all
+  owner: platform
+  limits: [{class: gpu, nominal: 0, borrowingLimit: 0, onLowered: Reclaim}]
+"""
+    found = asked(floor, "root", document=lowered)
+    assert "Limits that would be passed" in found
+    assert "above by" in found
