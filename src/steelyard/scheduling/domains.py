@@ -119,7 +119,7 @@ class Domains:
     def _elsewhere(self, flavor: str, nodes: Sequence[_Node]) -> int:
         """How many members other nodes of the flavor could take as they are."""
         need, room = self.plan.lead.need, self.context.board.room(flavor)
-        if self.count == 1 or self.level or need.labels or need.is_accelerated and self.need % WHOLE_DEVICE:
+        if self.count == 1 or self.level or need.labels or (need.is_accelerated and self.need % WHOLE_DEVICE):
             return 0
         free = room.whole * WHOLE_DEVICE if need.is_accelerated else room.left.clip(min=0)
         return int((free // self.need).sum()) - sum(max(0, node.free) // self.need for node in nodes)
