@@ -244,6 +244,7 @@ class Reconciler:
         unit.update(
             t.attempt, {"id": attempt.attempt_id, "version": attempt.attempt_version}, sub_stage=stage
         )
+        self._context.moved.add(attempt.workload_id)  # a unit changes a row once
         return True
 
     # --- timers --------------------------------------------------------------------------------------

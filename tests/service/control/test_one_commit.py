@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from steelyard.model.units import SECOND
 from steelyard.services.audit import leaves
 from steelyard.services.cycles import replay_cycle
 from steelyard.services.live_load import SnapshotSource
 from steelyard.store import tables as t
 from steelyard.store.database import sqlite_url
 from steelyard.store.leaves import leaf_hash
+from tests.support.frozen import FrozenHouse
 from tests.support.house import ADMIN, DOCUMENTS, House
 
 #: All there is.
@@ -90,3 +92,18 @@ def test_a_workload_that_ends_and_starts_again_at_once_has_two_commits(house: Ho
     with house.store.read() as view:
         cycles = view.execute(select(t.cycle.c.id)).scalars().all()
     assert all(replay_cycle(house.store, ADMIN, SnapshotSource(), one)["same"] for one in cycles)
+
+
+def test_whose_stage_is_told_in_the_pass_that_evicts_it_has_two_commits(tmp_path: Path) -> None:
+    frozen = FrozenHouse(sqlite_url(tmp_path), tmp_path, ONE_NODE)
+    low = frozen.submit("low", requests=EVERYTHING, priorityClass="normal")
+    frozen.run_until(lambda: frozen.phase(low) == "starting")
+    frozen.stood_at = frozen.clock()
+    frozen.submit("high", requests=EVERYTHING, priorityClass="high")
+    frozen.tick(step=SECOND)
+    assert frozen.phase(low) == "stopping"
+    assert frozen.show(low)["attempts"][0]["sub_stage"] is not None
+    frozen.thaw()
+    frozen.run_dry()
+    assert len(frozen.show(low)["attempts"]) == 2
+    frozen.close()
