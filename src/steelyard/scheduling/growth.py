@@ -34,8 +34,6 @@ class _Wanted:
 
 def grow(context: Context, groups: Iterable[ShapeGroup]) -> None:
     """Decides who gets members; `groups` are all that waited when the cycle began."""
-    if not context.runs.growing:
-        return
     growing, running = context.snapshot.growing, context.snapshot.running
     candidates = [running[key] for key in growing if key in running and not context.is_stopping(running[key])]
     if not candidates:

@@ -64,11 +64,10 @@ def victim_order(attempt: RunningView) -> Order:
 class Runs(Layered[int, RunningView]):
     """Immutable, as the mappings of a snapshot are."""
 
-    __slots__ = ("_lists", "_since", "_times", "_times_since", "growing", "memory")
+    __slots__ = ("_lists", "_since", "_times", "_times_since", "memory")
 
     def __init__(self, entries: Mapping[int, RunningView]) -> None:
         super().__init__(entries)
-        self.growing = sum(1 for run in entries.values() if run.grows is not None)  # how many may get members
         self.memory: dict[Hashable, Any] = {}  # for what others derive of this very version
         self._lists: _Lists | None = None
         #: An earlier version's lists, and what changed since: (before, after), None where it was not there.
@@ -130,7 +129,6 @@ class Runs(Layered[int, RunningView]):
         made._lists = made._since = made._times = made._times_since = None
         made.memory = {}
         delta = [(self.get(key), changed.get(key)) for key in {*gone, *changed}]
-        made.growing = self.growing + sum(_may_grow(after) - _may_grow(before) for before, after in delta)
         most = (LEAST_CHANGES + len(made)) // 2
         known = (self._lists, []) if self._lists is not None else self._since
         if known is not None and len(known[1]) + len(delta) < most:
@@ -162,10 +160,6 @@ def _places(run: RunningView) -> dict[Where, Order]:
     if run.ids:
         found[ELASTIC, run.queue] = order
     return found
-
-
-def _may_grow(run: RunningView | None) -> bool:
-    return run is not None and run.grows is not None
 
 
 def _time(run: RunningView) -> tuple[Where, Order]:
