@@ -66,6 +66,10 @@ def _role(role: Mapping[str, Any]) -> Json:
     found: Json = {"name": role["name"], "count": role["count"], "command": list(role["command"])}
     if role.get("least") is not None:
         found["min"] = role["least"]
+    if not role.get("shrink", True):
+        found["shrink"] = False
+    if role.get("grow"):
+        found["grow"] = True
     if role.get("env"):
         found["env"] = dict(role["env"])
     found["requests"] = {name: _amount(name, quantity) for name, quantity in request["amounts"]}
