@@ -6,6 +6,7 @@ On the machine's clock, or on one that moves when it is told.
 from __future__ import annotations
 
 import resource
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -17,6 +18,7 @@ from sqlalchemy import text
 from benchmarks.kueue import Load, documents, means, workload
 from benchmarks.policies import documents as policy_documents
 from benchmarks.support import progress
+from steelyard.bootstrap import SWITCH_SECONDS
 from steelyard.control.collector import tune
 from steelyard.control.loop import ControlLoop
 from steelyard.engines.simulated import SimulatedEngine, parse_simulation
@@ -73,6 +75,7 @@ class Outcome:
 
 def run(url: str, load: Load, profile: str, virtual: bool) -> Outcome:
     """All of the load through one database, until the last release is proven."""
+    sys.setswitchinterval(SWITCH_SECONDS)  # as in a server
     clock = Clock(virtual)
     store = Store(url, clock)
     store.start()
