@@ -115,6 +115,15 @@ def test_a_stuck_release_is_seen_by_the_probe_alone() -> None:
     assert bench.engine.probe_release([attempt.attempt_id])[0].free is True
 
 
+def test_what_ended_and_left_nothing_is_told_with_the_observation_what_is_stuck_is_not() -> None:
+    bench = Bench({"fault": "stuck-release", "match": {"name": "stuck"}})
+    clean, stuck = bench.start({"run": "1s"}), bench.start({"run": "1s"}, name="stuck")
+    bench.later(10 * SECOND)
+    told = bench.engine.observe(None)
+    assert {seen.attempt_id for seen in told.members} >= {clean.attempt_id, stuck.attempt_id}
+    assert told.gone == (clean.attempt_id,)
+
+
 def test_a_release_stays_stuck_until_the_suffering_is_no_longer_declared() -> None:
     bench = Bench({"fault": "stuck-release"})
     attempt = bench.start({"run": "1s"}, devices=["sim-0/gpu-0"])

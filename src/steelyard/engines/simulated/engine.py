@@ -10,6 +10,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from steelyard.devices.step import Step
@@ -152,7 +153,18 @@ class SimulatedEngine:
             seen = self._replies.seen_until(state.sufferings, state.time)
             self._sequence += 1
             observation = observe(state, self.cluster, self._life, self._sequence, cursor, seen)
+            observation = replace(observation, gone=self._over(observation))
             return self._replies.deliver(observation, state.sufferings, state.time, self._spend)
+
+    def _over(self, observation: Observation) -> tuple[str, ...]:
+        """Attempts that are seen to end and have left nothing."""
+        ended = {one.attempt_id for one in observation.members if one.phase is MemberPhase.ENDED}
+        attempts = self._state.attempts
+        return tuple(
+            name
+            for name in sorted(ended)
+            if name in attempts and attempts[name].ended and probe(self._state, name).free
+        )
 
     def forget(self, attempt_ids: Sequence[str]) -> None:
         """Drops the notes of ended attempts; their logs stay."""
