@@ -54,37 +54,53 @@ def _book(
     number = eviction.preemptor_attempt_id
     preemptor = None if number is None else context.state.attempts.get(number)
     leaving = _leaving(victim, eviction)
-    quantities, saved = held_by(leaving or victim.members), saved_at(leaving or victim.members)
     requested = _requested(preemptor) if is_first and preemptor is not None else None
-    lost = lost_since(victim, saved, now)
-    shares = None if eviction.shares is None else msgspec.to_builtins(eviction.shares)
-    limit = None if eviction.limit is None else msgspec.to_builtins(eviction.limit)
-    unit.insert(
-        t.eviction,
-        attempt_id=leaving[0].id if leaving else victim.attempt_id,
-        workload_id=victim.workload_id,
-        preemptor_id=eviction.preemptor_workload_id,
-        rule=eviction.rule,
-        policy_version=context.state.policy.version,
-        quantity_json=_encode(quantities).decode(),
-        lost_time=lost,
-        at=now,
-        cycle_id=cycle_id,
-        queue=eviction.queue,
-        priority=eviction.priority,
-        preemptor_attempt_id=eviction.preemptor_attempt_id,
-        preemptor_queue=eviction.preemptor_queue,
-        preemptor_priority=eviction.preemptor_priority,
-        requested_json=None if requested is None else _encode(requested).decode(),
-        shares_json=None if shares is None else _encode(shares).decode(),
-        limit_json=None if limit is None else _encode(limit).decode(),
-        saved_at=saved,
-        shrunk_id=victim.attempt_id if leaving else None,
-        members_json=_encode([_name(member) for member in leaving]).decode() if leaving else None,
-        stay=len(victim.staying) - len(leaving) if leaving else None,
-    )
-    detail: dict[str, object] = {
-        "cycle": render("cycle", cycle_id),
+    row = _row(victim, leaving, eviction, requested, now)
+    unit.insert(t.eviction, policy_version=context.state.policy.version, cycle_id=cycle_id, **row)
+    detail = _detail(victim, leaving, eviction, now)
+    detail["cycle"] = render("cycle", cycle_id)
+    detail["same_project"] = preemptor is not None and preemptor.project == victim.project
+    if not leaving:
+        stop_attempt(context, unit, victim, now, "preempted", "workload.evict", detail)
+        return
+    detail["members"] = [_name(member) for member in leaving]
+    detail["goes_on_with"] = len(victim.staying) - len(leaving)
+    ask_to_leave(context, unit, victim, leaving, now, detail)
+
+
+def _row(
+    victim: LiveAttempt, leaving: list[LiveMember], eviction: Eviction,
+    requested: Mapping[str, int] | None, now: int,
+) -> Row:  # fmt: skip
+    """What stands in the table of evictions. Of members that leave, it is that of the first."""
+    saved = saved_at(leaving or victim.members)
+    return {
+        "attempt_id": leaving[0].id if leaving else victim.attempt_id,
+        "workload_id": victim.workload_id,
+        "preemptor_id": eviction.preemptor_workload_id,
+        "preemptor_attempt_id": eviction.preemptor_attempt_id,
+        "preemptor_queue": eviction.preemptor_queue,
+        "preemptor_priority": eviction.preemptor_priority,
+        "rule": eviction.rule,
+        "at": now,
+        "queue": eviction.queue,
+        "priority": eviction.priority,
+        "quantity_json": _json(held_by(leaving or victim.members)),
+        "requested_json": None if requested is None else _json(requested),
+        "shares_json": None if eviction.shares is None else _json(eviction.shares),
+        "limit_json": None if eviction.limit is None else _json(eviction.limit),
+        "saved_at": saved,
+        "lost_time": lost_since(victim, saved, now),
+        "shrunk_id": victim.attempt_id if leaving else None,
+        "members_json": _json([_name(member) for member in leaving]) if leaving else None,
+        "stay": len(victim.staying) - len(leaving) if leaving else None,
+    }
+
+
+def _detail(victim: LiveAttempt, leaving: list[LiveMember], eviction: Eviction, now: int) -> Row:
+    """What its leaf says, but for what only the cycle and the preemptor know."""
+    saved = saved_at(leaving or victim.members)
+    detail: Row = {
         "preemptor": _shown("workload", eviction.preemptor_workload_id),
         "preemptor_attempt": _shown("attempt", eviction.preemptor_attempt_id),
         "preemptor_queue": eviction.preemptor_queue,
@@ -92,24 +108,21 @@ def _book(
         "rule": eviction.rule,
         "queue": eviction.queue,
         "priority": eviction.priority,
-        "quantity": quantities,
+        "quantity": held_by(leaving or victim.members),
         "ran": lost_since(victim, None, now),
-        "lost": lost,
+        "lost": lost_since(victim, saved, now),
         "saved_at": saved,
         "checkpoint": victim.spec.checkpoint,
         "goes_to": victim.queue,
-        "same_project": preemptor is not None and preemptor.project == victim.project,
     }
-    if shares is not None:
-        detail["shares"] = shares
-    if limit is not None:
-        detail["limit"] = limit
-    if not leaving:
-        stop_attempt(context, unit, victim, now, "preempted", "workload.evict", detail)
-        return
-    detail["members"] = [_name(member) for member in leaving]
-    detail["goes_on_with"] = len(victim.staying) - len(leaving)
-    ask_to_leave(context, unit, victim, leaving, now, detail)
+    for name, part in (("shares", eviction.shares), ("limit", eviction.limit)):
+        if part is not None:
+            detail[name] = msgspec.to_builtins(part)
+    return detail
+
+
+def _json(value: object) -> str:
+    return _encode(msgspec.to_builtins(value)).decode()
 
 
 def _leaving(victim: LiveAttempt, eviction: Eviction) -> list[LiveMember]:

@@ -11,7 +11,7 @@ from steelyard.model.units import SECOND
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.barriers import barriers
 from steelyard.scheduling.board import Board
-from steelyard.scheduling.bundles import leaving_view, staying_view, surplus_of
+from steelyard.scheduling.bundles import leaving_view, staying_view, stopped_by, surplus_of
 from steelyard.scheduling.decisions import (
     DropCause,
     DroppedHold,
@@ -167,8 +167,7 @@ class Context:
 
     def stops_by(self, eviction: Eviction) -> list[RunningView]:
         """What an eviction of this cycle stops, or would."""
-        victim = self.snapshot.running[eviction.attempt_id]
-        return [leaving_view(victim, gone) for gone in eviction.members] or [victim]
+        return stopped_by(self.snapshot.running[eviction.attempt_id], eviction)
 
     def evict(self, evictions: Iterable[Eviction]) -> None:
         """Notes whom this cycle stops."""

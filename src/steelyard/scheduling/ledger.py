@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from steelyard.scheduling.quota import Flow, Levels, QuotaTree, Usage, available, left
+from steelyard.scheduling.quota import Levels, QuotaTree, Usage, add_flow, available, left
 from steelyard.scheduling.tariff import Parts, Sum, tariff_of
 from steelyard.scheduling.views import Charge, HoldView, RunningView
 
@@ -109,7 +109,7 @@ class Ledger:
             for world in self._worlds:
                 usage = world[tree]
                 for _, flow, quantity in each:
-                    _flow(usage, flow, sign * quantity)
+                    add_flow(usage, flow, sign * quantity)
 
     def may_charge(self, charges: Iterable[Charge]) -> bool:
         """True when each charge is available. A node that is no longer there bounds nothing."""
@@ -131,7 +131,7 @@ class Ledger:
         """As `add_all`, of what was summed up."""
         for tree, flow, quantity in sums:
             for world in self._worlds:
-                _flow(world[tree], flow, sign * quantity)
+                add_flow(world[tree], flow, sign * quantity)
 
     def remove(self, attempt: RunningView) -> None:
         """Simulates the end of an attempt."""
@@ -180,15 +180,4 @@ class Ledger:
         for tree, parts in self._tariff.of(charges):
             usage = usages[tree]
             for _, flow, quantity in parts:
-                _flow(usage, flow, sign * quantity)
-
-
-def _flow(usage: dict[tuple[str, str], int], flow: Flow, quantity: int) -> None:
-    """As `quota.add_charge`, along a path."""
-    for key, local in flow:
-        before = usage.get(key, 0)
-        after = usage[key] = before + quantity
-        if local:
-            quantity = (after - local if after > local else 0) - (before - local if before > local else 0)
-            if not quantity:
-                return
+                add_flow(usage, flow, sign * quantity)
