@@ -42,7 +42,9 @@ class Reservations:
         self._placer = placer
         self._now = now
         self.made: list[Reservation] = []
-        self._worlds: list[Ledger] = []  # the usage at the instant of each
+        self._worlds: list[Ledger] = []  # the usage at the instant of each; at the same instant the same one
+        self._instants: list[tuple[int, Ledger]] = []  # each of these once
+        self._at: dict[int, Ledger] = {}  # those that the next one at an instant is added to
         self._idle: dict[int, dict[str, int]] = {}  # by attempt and flavor: kept, and free now
         self._by_queue: dict[str, int] = {}
         self._tries: dict[str, int] = {}
@@ -67,7 +69,7 @@ class Reservations:
             return None
         until = self.until(plan.shape)
         later = [] if until is None else [made for made in self.made if made.starts_at >= until]
-        if not later or not self._gains(plan, later):
+        if not later or not self._gains(plan, later) or not self._placer.may_fit(plan):
             return None
         if self._lifted is None:
             self._lifted = Lifted(self._board, self._ledger, self._placer)
@@ -91,36 +93,34 @@ class Reservations:
         if not self.made:
             return True
         until, parts = self.until(plan.shape), self._ledger.parts(found.charges)
-        for made, world in zip(self.made, self._worlds, strict=True):
-            if (until is None or made.starts_at < until) and not self._has_room(made, world, parts, gone):
+        for instant, world in self._instants:
+            if (until is None or instant < until) and not self._has_room(instant, world, parts, gone):
                 return False
         return True
 
-    def _has_room(
-        self, made: Reservation, world: Ledger, parts: Parts, gone: Sequence[RunningView]
-    ) -> bool:
+    def _has_room(self, instant: int, world: Ledger, parts: Parts, gone: Sequence[RunningView]) -> bool:
         if not gone:
             return world.takes(parts)
-        given = self._given_back(made, gone)
+        given = self._given_back(instant, gone)
         world.add(given, -1)
         enough = world.takes(parts)
         world.add(given)
         return enough
 
-    def _given_back(self, made: Reservation, gone: Sequence[RunningView]) -> list[Charge]:
-        """What would still be charged when it starts, were these not stopped."""
+    def _given_back(self, instant: int, gone: Sequence[RunningView]) -> list[Charge]:
+        """What would still be charged at an instant, were these not stopped."""
         return [
             item
             for run in gone
             for item in run.charges
-            if (end := latest_end(self._snapshot, run, self._now)) is None or end > made.starts_at
+            if (end := latest_end(self._snapshot, run, self._now)) is None or end > instant
         ]
 
     def started(self, plan: ShapePlan, item: PendingItem, found: Plan) -> None:
         """Takes note of a placement."""
         until, parts = self.until(plan.shape), self._ledger.parts(found.charges)
-        for made, world in zip(self.made, self._worlds, strict=True):
-            if until is None or made.starts_at < until:
+        for instant, world in self._instants:
+            if until is None or instant < until:
                 world.take(parts)
         at = None
         if until is not None:
@@ -129,16 +129,17 @@ class Reservations:
 
     def grown(self, found: Plan) -> None:
         """Takes note of a member that joins a gang, of which nobody counts on the end."""
-        for world in self._worlds:
+        for _, world in self._instants:
             world.add(found.charges)
         self._follow(found.members, found.charges, None)
 
     def held(self, hold: HoldView, gone: Sequence[RunningView] = ()) -> None:
         """Takes note of places that are kept for a preemptor, of which nobody knows how long it will run, and
         of those that are stopped for it."""
-        for made, world in zip(self.made, self._worlds, strict=True):
-            world.add(self._given_back(made, gone), -1)
+        for instant, world in self._instants:
+            world.add(self._given_back(instant, gone), -1)
             world.add(hold.charges)
+        self._at = {}  # whom it takes the place over from is still counted there
         self._future = self._lifted = None  # who ends for it, and what it takes over, changes too much
 
     def _note(self, release: Release) -> int | None:
@@ -219,16 +220,11 @@ class Reservations:
         return found
 
     def _keep(self, made: Reservation, step: int) -> None:
-        assert self._future is not None
-        world = Ledger(self._ledger.trees, self._future.usage_at(step))
-        world.add(made.charges)
-        for other, usage in zip(self.made, self._worlds, strict=True):
-            if other.starts_at > made.starts_at:
-                world.add(other.charges, -1)
-            if made.runs_at(other.starts_at):
+        for instant, usage in self._instants:
+            if made.runs_at(instant):
                 usage.add(made.charges)
+        self._worlds.append(self._at.get(made.starts_at) or self._world(made, step))
         self.made.append(made)
-        self._worlds.append(world)
         idle = self._idle[made.attempt_id] = {}
         for member, allocation in allocations_of(made.members):
             room = allocation_room(self._board.state(member.node_id), allocation)
@@ -238,6 +234,18 @@ class Reservations:
         if made.ends_at is not None:
             at = self._note(Release(made.ends_at, made.attempt_id, made.members, made.charges))
         self._follow(made.members, made.charges, at)
+
+    def _world(self, made: Reservation, step: int) -> Ledger:
+        """What is used at the instant of the first reservation at it."""
+        assert self._future is not None
+        world = Ledger(self._ledger.trees, self._future.usage_at(step))
+        world.add(made.charges)
+        for other in self.made:
+            if other.starts_at > made.starts_at:
+                world.add(other.charges, -1)
+        self._instants.append((made.starts_at, world))
+        self._at[made.starts_at] = world
+        return world
 
     # --- in force and not --------------------------------------------------------------------------
     def lift_all(self) -> None:

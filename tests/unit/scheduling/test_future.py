@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
@@ -15,6 +15,7 @@ from steelyard.scheduling.decisions import Reservation
 from steelyard.scheduling.future import Future, Lifted
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import Placer, Plan, ShapePlan
+from steelyard.scheduling.quota import Usage
 from steelyard.scheduling.timeline import Timeline
 from tests.support.core_world import make_shapes
 from tests.unit.scheduling.test_machine import POLICIES, run
@@ -45,10 +46,11 @@ def _columns(board: Board, flavor: str) -> Sequence[object]:
 
 
 def _used(ledger: Ledger) -> object:
-    return [
-        {name: {key: used for key, used in usage.items() if used} for name, usage in world.items()}
-        for world in ledger.worlds
-    ]
+    return [_used_in(world) for world in ledger.worlds]
+
+
+def _used_in(world: Mapping[str, Usage]) -> object:
+    return {name: {key: used for key, used in usage.items() if used} for name, usage in world.items()}
 
 
 class _Checked(Future):
@@ -67,11 +69,26 @@ class _Checked(Future):
         found = super().earliest(plan, first, most)
         anew = Future(*self.sources, self.made)
         anew._place_until(self._passed)
-        anew._charge_until(self._charged)
         assert _facts(self.board) == _facts(anew.board)
         assert _used(self.ledger) == _used(anew.ledger)
+        self._compare(anew.ledger)
         _Checked.looks += 1
         return found
+
+    def _compare(self, ledger: Ledger) -> None:
+        """What is used after each end is what it would be if all before it were given back one by one."""
+        ended = 0
+        for step, count in enumerate(self.timeline.counts):
+            for end in self.timeline.releases[ended:count]:
+                ledger.remove(end)  # type: ignore[arg-type]
+            ended = count
+            usage = {name: {key: n for key, n in of.items() if n} for name, of in self.usage_at(step).items()}
+            assert usage == _used_in(ledger.worlds[-1])
+            self.later.at(count)
+            for world, there in zip(ledger.worlds, self.later._there, strict=True):
+                for name, tree in ledger.trees.items():
+                    keys = {*world[name], *tree.limits}
+                    assert all(world[name].get(key, 0) == there[name].get(key, 0) for key in keys)
 
 
 class _CheckedLifted(Lifted):
