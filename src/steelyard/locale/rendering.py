@@ -1,9 +1,9 @@
 """Filling a template: parameters are formatted here, at the last moment, in the reader's language.
 
 `{name}` is put in as it is; `{name:quantity}` in the unit of the parameter `resource`; `{name:amount}`
-likewise, with what it is a quantity of; `{name:duration}` and `{name:time}` from µs; `{name:name}`
-without the kind before the slash. Any other word after the colon is a closed list: `{phase:phase}`; several
-of its values may be given, with commas between them.
+likewise, with what it is a quantity of; `{name:duration}` and `{name:time}` from µs, `{name:instant}` with
+its part of the second; `{name:name}` without the kind before the slash. Any other word after the colon is
+a closed list: `{phase:phase}`; several of its values may be given, with commas between them.
 What stands between `[[` and `]]` is left out when one of its parameters is missing or null.
 """
 
@@ -79,6 +79,12 @@ def format_time(micros: int | None) -> str:
         return f"{micros} µs"
 
 
+def format_instant(micros: int) -> str:
+    """`2026-03-01 08:00:00.25 UTC`: exact, where two are compared that may lie in one second."""
+    fraction = f"{micros % SECOND:06}".rstrip("0")
+    return format_time(micros).replace(" UTC", f".{fraction} UTC" if fraction else " UTC")
+
+
 def _shown(form: str, value: Value, params: Params, lang: str) -> str:
     if value is None:
         return "–"
@@ -103,4 +109,6 @@ def _number(form: str, value: int, params: Params, lang: str) -> str:
         return format_duration(value)
     if form == "time":
         return format_time(value)
+    if form == "instant":
+        return format_instant(value)
     return str(value)

@@ -19,6 +19,8 @@ from steelyard.locale.rendering import fill, placeholders
         ("{a:amount}", {"a": 250}, "0.25 device(s)"),
         ("{a:duration}", {"a": 3_723_000_000}, "1h 02m"),
         ("{a:time}", {"a": 1_767_225_600_000_000}, "2026-01-01 00:00:00 UTC"),
+        ("{a:instant}", {"a": 1_767_225_600_000_000}, "2026-01-01 00:00:00 UTC"),
+        ("{a:instant}", {"a": 1_767_225_600_020_500}, "2026-01-01 00:00:00.0205 UTC"),
         ("{a:phase}", {"a": "timed"}, "timed"),
         ("{a:outcome}", {"a": "timed-out"}, "timed out"),
         ("{a:name}", {"a": "team/a"}, "a"),
