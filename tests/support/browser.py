@@ -94,4 +94,4 @@ def save(page: Any, name: str) -> None:
     folder = os.environ.get("STEELYARD_TEST_PICTURES")
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
+        page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True, animations="disabled")
