@@ -18,7 +18,7 @@ from steelyard.services.flags import Act, act
 from steelyard.store.database import sqlite_url
 from tests.support.frozen import FrozenHouse
 from tests.support.house import ADMIN
-from tests.support.storms import LIMITS, SHAPES, Storm
+from tests.support.storms import LIMITS, RESTLESS, SHAPES, Storm
 
 #: What a fate looks like once it was decided.
 PHASES = {
@@ -43,6 +43,8 @@ class Asker:
         self.dice = random.Random(seed)
         self.storm = Storm(house, seed)
         self.stopped = "false"  # whether the queue is
+        if seed % 2:
+            house.apply(RESTLESS)
 
     def live(self) -> None:
         """Some steps of life; then everything stands still."""

@@ -94,6 +94,7 @@ POLICY = [
     doc(
         "SchedulingPolicy", "default", order="FairShare", nodes="NodeValue", models="Advantage",
         fairness={"halfLife": "7d", "sampling": "1m"}, bounds={"placements": 100, "observation": "30s"},
+        growth={"stabilizationWindow": "90s"},
         defaults={"preemption": {"reclaimWithinCohort": "Never"}, "starvationBound": "2d", "owner": "ops"},
     ),
     doc("ConversionTable", "default", models={"H100": 1, "Tesla T4": "250m"}),
@@ -216,6 +217,7 @@ def test_the_whole_policy_is_loaded_with_its_version(store: Store) -> None:
     assert (policy.order, policy.nodes) == (QueueOrder.FAIR_SHARE, NodeOrder.NODE_VALUE)
     assert policy.models is ModelOrder.ADVANTAGE
     assert policy.fairness == Fairness(7 * DAY, MINUTE)
+    assert policy.growth_window == 90 * SECOND
     assert (policy.max_placements, policy.max_nodes, policy.observation_bound) == (100, 20_000, 30 * SECOND)
     assert policy.classes["slow"] == PriorityClass(50, 2 * HOUR, 1000)
     assert policy.classes["high"] == PriorityClass(1000)

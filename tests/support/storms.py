@@ -31,6 +31,12 @@ kind: Queue
 metadata: {{name: main}}
 spec: {{cohort: all, owner: platform, stopped: {stopped}, limits: [{{class: gpu, nominal: "{gpu}"}}]}}
 """
+#: Gangs get members again soon after some left.
+RESTLESS = """
+kind: SchedulingPolicy
+metadata: {name: default}
+spec: {growth: {stabilizationWindow: 200ms}}
+"""
 FAULTS = [
     "",
     "",

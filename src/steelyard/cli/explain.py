@@ -42,6 +42,8 @@ def _draw(session: Session, found: Mapping[str, Any]) -> None:
         scaled = found["scaled"]
         session.say("cli.explain.scaled", members=scaled["members"], asked=scaled["asked"])
         session.say("cli.explain.joins" if scaled.get("joins") else "cli.explain.joins-not")
+        if scaled.get("joins_from") is not None:
+            session.say("cli.explain.joins-from", at=scaled["joins_from"])
     _remedies(session, found)
     _reasons(session, found["reasons"])
     _models(session, found.get("models"))

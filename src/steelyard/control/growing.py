@@ -82,7 +82,7 @@ def _has_failed(member: LiveMember) -> bool:
 
 def let_go(context: Context, unit: Unit, attempt: LiveAttempt, members: list[LiveMember], now: int) -> None:
     """They leave again, and the attempt gets no more."""
-    attempt.joins_off = now
+    attempt.joins_off = attempt.shrunk_at = now
     for member in members:
         member.leaving_at, member.phase = now, "stopping"
         unit.update(t.member, {"id": member.id}, phase="stopping", leaving_at=now)

@@ -37,6 +37,7 @@ def ask_to_leave(
     detail: dict[str, object],
 ) -> None:  # fmt: skip
     """They stop, and the attempt goes on in its phase; their places stay theirs until they are released."""
+    attempt.shrunk_at = now
     for member in members:
         member.leaving_at, member.phase = now, "stopping"
         unit.update(t.member, {"id": member.id}, phase="stopping", leaving_at=now)

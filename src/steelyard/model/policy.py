@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from steelyard.model.units import MINUTE
 from steelyard.model.workloads import WorkloadKind
 
 QUEUE_TREE = "queue"
@@ -233,6 +234,7 @@ class Policy:
     max_victims: int = 64  # of one preemption
     max_evicted: int = 4_000  # thousandths of what is asked for that its victims may give up
     observation_bound: int = 60_000_000  # µs; an older observation makes its cluster unknown
+    growth_window: int = 5 * MINUTE  # µs after a gang was last asked for members in which it gets none
     priorities: dict[str, int] = field(default_factory=dict)
     classes: Mapping[str, PriorityClass] = field(default_factory=dict)
     queues: Mapping[str, QueueRules] = field(default_factory=dict)  # by queue or cohort

@@ -64,7 +64,7 @@ def leaving_view(view: RunningView, gone: Leaving) -> RunningView:
     member = view.members[view.ids.index(gone.member_id)]
     return replace(
         view, attempt_id=gone.member_id, members=(member,), charges=gone.charges, ids=(), least=(),
-        stopping=True, grows=None,
+        stopping=True, grows=None, shrunk_at=None,
     )  # fmt: skip
 
 

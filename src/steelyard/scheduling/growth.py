@@ -6,6 +6,10 @@ back, and a member that was taken does not come back at the cost of whom it left
 got so is given up again first (`bundles`). Only a gang whose program takes new members gets any
 (`Shape.grows`), on the flavor, in the cluster and in the domain of those that it has, the highest priority
 first, then the oldest.
+
+A gang that was asked for members gets none for the policy's window after that (as a stabilization window of
+Kubernetes' HorizontalPodAutoscaler holds a change back): each time that members come and go costs work, and
+so that happens once a window at most.
 """
 
 from __future__ import annotations
@@ -35,7 +39,10 @@ class _Wanted:
 def grow(context: Context, groups: Iterable[ShapeGroup]) -> None:
     """Decides who gets members; `groups` are all that waited when the cycle began."""
     growing, running = context.snapshot.growing, context.snapshot.running
-    candidates = [running[key] for key in growing if key in running and not context.is_stopping(running[key])]
+    candidates = [
+        run for key in growing
+        if (run := running.get(key)) is not None and not context.is_stopping(run) and _rested(context, run)
+    ]  # fmt: skip
     if not candidates:
         return
     wanted = _wanted(context, _still_waiting(context, groups))
@@ -45,6 +52,14 @@ def grow(context: Context, groups: Iterable[ShapeGroup]) -> None:
         if left <= 0:
             return
         left -= _grow(context, run, wanted, left)
+
+
+def _rested(context: Context, run: RunningView) -> bool:
+    """Whether the window after it was last asked for members is over; else there is a cycle when it is."""
+    until = 0 if run.shrunk_at is None else run.shrunk_at + context.policy.growth_window
+    if until > context.now:
+        context.wake(until)
+    return until <= context.now
 
 
 def _still_waiting(context: Context, groups: Iterable[ShapeGroup]) -> list[Shape]:

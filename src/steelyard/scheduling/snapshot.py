@@ -114,7 +114,7 @@ class Snapshot:
         draft.hold(decisions)
         draft.grow(decisions)
         for eviction in decisions.evictions:
-            draft.evict(self.running[eviction.attempt_id], eviction)
+            draft.evict(self.running[eviction.attempt_id], eviction, decisions.now)
         looked = {**self.last_looked, **dict.fromkeys(decisions.looked, decisions.now)}
         evicted = dict(self.evicted)
         for eviction in decisions.evictions:
@@ -223,11 +223,11 @@ class _Draft:
             self.holds[hold.attempt_id] = hold
             self._charge(hold.charges, 1)
 
-    def evict(self, victim: RunningView, eviction: Eviction) -> None:
+    def evict(self, victim: RunningView, eviction: Eviction, now: int) -> None:
         if not eviction.members:
             self.running[victim.attempt_id] = replace(victim, stopping=True)
             return
-        self.running[victim.attempt_id] = staying_view(victim, eviction.members)
+        self.running[victim.attempt_id] = replace(staying_view(victim, eviction.members), shrunk_at=now)
         for gone in eviction.members:
             self.running[gone.member_id] = leaving_view(victim, gone)
 

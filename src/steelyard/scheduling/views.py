@@ -259,6 +259,7 @@ class RunningView(_Holding):
     template: str | None = None  # whose runs tell how long it may take
     ids: tuple[int, ...] = ()  # by member, its id where it may leave alone, else 0; empty: none may
     grows: Shape | None = None  # its shape, where it may get members now
+    shrunk_at: int | None = None  # when members of it were last asked to leave; None: never
 
 
 @dataclass(frozen=True, slots=True)

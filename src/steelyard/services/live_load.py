@@ -60,10 +60,10 @@ def load_state(connection: View) -> LiveState:
     load_policy_into(state, connection)
     load_devices_into(state, connection)
     members = load_members(connection)
-    left = rows.last_left(connection)
+    left = rows.members_left(connection)
     for row in rows.live_workloads(connection):
         read = live_attempt(row, members.get(row.attempt_id, []))
-        read.left_at = left.get(read.attempt_id, 0)
+        read.shrunk_at, read.left_at = left.get(read.attempt_id, (None, 0))
         state.add(read)
     for row in rows.holds(connection):
         hold, attempt = _hold(row.plan_json), state.attempts.get(row.attempt_id)

@@ -127,6 +127,7 @@ class LiveAttempt:
     starving_bound: int | None = None  # µs within which it should have started, once it has waited longer
     joins_off: int | None = None  # since when nobody joins it any more
     left_at: int = 0  # when the newest member that left it was released: its later stages begin no earlier
+    shrunk_at: int | None = None  # when members of it were last asked to leave while it goes on
     told: tuple[tuple[str, int], ...] = ()  # (role, index) of those that its members were told of
 
     def following(self, attempt_id: int, now: int, not_before: int, avoid: tuple[int, ...]) -> LiveAttempt:
@@ -139,7 +140,7 @@ class LiveAttempt:
             previous_id=self.attempt_id, sliced_until=None, simulated=False, outcome=None, members=[],
             charges=(), avoid=avoid, served=self.served + self._ran(), started_once=False, command_at=0,
             probe_at=0, last_probes={}, result=None, result_read=False, starving_bound=None, joins_off=None,
-            left_at=0, told=(),
+            left_at=0, shrunk_at=None, told=(),
         )  # fmt: skip
 
     def _ran(self) -> int:
@@ -229,6 +230,7 @@ class LiveAttempt:
             template=self.shape.template,
             ids=self._ids(),
             grows=self.shape if self._may_grow() else None,
+            shrunk_at=self.shrunk_at,
         )
 
     def running_views(self, counting: Counting) -> list[RunningView]:

@@ -348,7 +348,7 @@ def _runs(
         counting.charges_of(shape, had.held), _spec(row.spec_json).preemptible and not row.guaranteed,
         known.phase in (Phase.STOPPING, Phase.RELEASING), row.name, row.submitter, row.kind, started,
         limited(started or attempt.placed, shape.time_limit), least_of(shape), template=shape.template,
-        ids=tuple(had.ids) if any(had.ids) else (), grows=shape if grows else None,
+        ids=tuple(had.ids) if any(had.ids) else (), grows=shape if grows else None, shrunk_at=had.shrunk_at,
     )  # fmt: skip
     return split(whole, had.leaving, counting)
 

@@ -14,12 +14,13 @@ from steelyard.store.database import View
 @dataclass(slots=True)
 class Had:
     """What an attempt had. `ids`: by member, its id where it was apart, else 0; `leaving`: those of them that
-    had been asked to stop."""
+    had been asked to stop; `shrunk_at`: when any were last asked, also such that are gone since."""
 
     plans: list[MemberPlan] = field(default_factory=list)
     held: list[LiveAllocation] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     leaving: set[int] = field(default_factory=set)
+    shrunk_at: int | None = None
 
 
 def had_at(view: View, at: int, attempt_ids: list[int]) -> dict[int, Had]:
@@ -35,6 +36,9 @@ def had_at(view: View, at: int, attempt_ids: list[int]) -> dict[int, Had]:
         )  # fmt: skip
     found = {attempt: Had() for attempt in attempt_ids}
     for row in rows.members(view, attempt_ids):
+        asked = row.leaving_at if row.leaving_at is not None and row.leaving_at < at else None
+        if asked is not None:
+            found[row.attempt_id].shrunk_at = max(asked, found[row.attempt_id].shrunk_at or 0)
         if row.released_at is not None and row.released_at <= at:
             continue
         if row.joined_at is not None and row.joined_at >= at:
@@ -44,6 +48,6 @@ def had_at(view: View, at: int, attempt_ids: list[int]) -> dict[int, Had]:
         had.plans.append(MemberPlan(row.role, row.idx, row.cluster, row.node_id, allocations))
         had.held += own
         had.ids.append(row.id if row.apart else 0)
-        if row.leaving_at is not None and row.leaving_at < at:
+        if asked is not None:
             had.leaving.add(row.id)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -30,10 +31,12 @@ def is_elastic(connection: View, row: Record) -> bool:
 def scaled_down(
     connection: View, snapshot: Snapshot, policy: Policy, row: Record, now: int
 ) -> tuple[Json | None, tuple[Reason, ...]]:
-    """({members, asked, joins}, the reasons of the members that are missing); (None, ()) where all are there.
+    """({members, asked, joins, joins_from}, the reasons of the members that are missing); (None, ()) where
+    all are there.
 
     Without a reason they would find a place now. With `joins` they get it in this attempt, once nobody who
-    waits could use it; else the next attempt starts with them.
+    waits could use it, and not before `joins_from` (µs; None: at once); else the next attempt starts with
+    them.
     """
     body = repository.shape_bodies(connection, [row["shape_id"]])[row["shape_id"]]
     shape = read_shape(body)
@@ -46,8 +49,18 @@ def scaled_down(
     wanted = replace(shape, key=f"{shape.key}+rest", roles=missing, least=())
     asked = sum(count for _, count, _ in shape.roles)
     joins = _may_join(connection, row, shape, missing)
-    running = {"members": sum(there.values()), "asked": asked, "joins": joins}
+    running = {
+        "members": sum(there.values()), "asked": asked, "joins": joins,
+        "joins_from": _joins_from(members, policy, now) if joins else None,
+    }  # fmt: skip
     return running, explain(snapshot, policy, now, wanted).reasons
+
+
+def _joins_from(members: Iterable[Record], policy: Policy, now: int) -> int | None:
+    """When the window is over in which nobody joins, for others were asked to leave; None: it is."""
+    asked = [member["leaving_at"] for member in members if member["leaving_at"] is not None]
+    until = max(asked, default=0) + policy.growth_window
+    return until if asked and until > now else None
 
 
 def _may_join(

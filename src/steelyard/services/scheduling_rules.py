@@ -72,6 +72,7 @@ def make_policy(documents: Iterable[Document], version: int) -> Policy:
         max_victims=scheduling.max_victims or _BUILT_IN.max_victims,
         max_evicted=scheduling.max_evicted or _BUILT_IN.max_evicted,
         observation_bound=scheduling.observation_bound or _BUILT_IN.observation_bound,
+        growth_window=scheduling.window_of_growth(),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from steelyard.model.policy import Fairness, ModelOrder, NodeOrder, QueueOrder
+from steelyard.model.policy import Fairness, ModelOrder, NodeOrder, Policy, QueueOrder
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import DAY, HOUR
 from steelyard.services.queue_spec import (
@@ -48,6 +48,7 @@ class SchedulingPolicySpec:
     defaults: RulesSpec = NOTHING_DECLARED
     levels: tuple[str, ...] = ()  # keys of node labels, from far to near; empty: requests may name any
     max_evicted: int | None = None  # thousandths of what is asked for
+    growth_window: int | None = None  # µs
 
     def to_spec(self) -> dict[str, Any]:
         """The document's spec."""
@@ -56,6 +57,7 @@ class SchedulingPolicySpec:
             nodes=None if self.nodes is None else self.nodes.value,
             models=None if self.models is None else self.models.value,
             fairness=given(halfLife=span_text(self.half_life), sampling=span_text(self.sampling)),
+            growth=given(stabilizationWindow=span_text(self.growth_window)),
             bounds=given(
                 placements=self.max_placements,
                 nodes=self.max_nodes,
@@ -74,6 +76,10 @@ class SchedulingPolicySpec:
             usual.half_life if self.half_life is None else self.half_life,
             usual.sampling if self.sampling is None else self.sampling,
         )
+
+    def window_of_growth(self) -> int:
+        """µs after a gang was last asked for members in which it gets none."""
+        return Policy(0).growth_window if self.growth_window is None else self.growth_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,9 @@ def read_scheduling_policy(reader: DocumentReader) -> SchedulingPolicySpec:
     half_life = read_span(fairness, "halfLife")
     sampling = fairness.span("sampling", None, longest=DAY)
     fairness.finish()
+    growth = reader.reader("growth")
+    window = read_span(growth, "stabilizationWindow")
+    growth.finish()
     bounds = reader.reader("bounds")
     placements, node_count, victims = (
         bounds.integer(key, None, low=1, high=most) if bounds.has(key) else None
@@ -119,7 +128,7 @@ def read_scheduling_policy(reader: DocumentReader) -> SchedulingPolicySpec:
     levels = _levels(reader.reader("topology"))
     return SchedulingPolicySpec(
         order, nodes, models, half_life, sampling, placements, node_count, victims, observation, defaults,
-        levels, evicted,
+        levels, evicted, window,
     )  # fmt: skip
 
 

@@ -139,15 +139,18 @@ def members_of_live(connection: Connection) -> Sequence[LiveRow]:
     return sorted(connection.execute(query).all(), key=_by_id)
 
 
-def last_left(connection: Connection) -> dict[int, int]:
-    """When the newest member that left it was released, of attempts that are live and lost any."""
+def members_left(connection: Connection) -> dict[int, tuple[int | None, int]]:
+    """Of attempts that are live and lost members: when any were last asked to leave, and when the newest of
+    them was released (0: none was)."""
     w, a, m = t.workload.c, t.attempt.c, t.member.c
     current = and_(a.workload_id == w.id, a.number == w.attempt)
     attempts = select(a.id).select_from(t.workload.join(t.attempt, current)).where(LIVE_ROWS)
-    query = select(m.attempt_id, func.max(m.released_at).label("at")).where(
-        m.attempt_id.in_(attempts), m.released_at.is_not(None)
+    asked, at = func.max(m.leaving_at).label("asked"), func.max(m.released_at).label("at")
+    query = select(m.attempt_id, asked, at).where(
+        m.attempt_id.in_(attempts), m.leaving_at.is_not(None) | m.released_at.is_not(None)
     )
-    return {row.attempt_id: int(row.at) for row in connection.execute(query.group_by(m.attempt_id))}
+    found = connection.execute(query.group_by(m.attempt_id)).all()
+    return {row.attempt_id: (row.asked, int(row.at or 0)) for row in found}
 
 
 def open_allocations(connection: Connection) -> Sequence[LiveRow]:

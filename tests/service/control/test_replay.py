@@ -18,7 +18,7 @@ from steelyard.services.live_load import SnapshotSource
 from steelyard.store import tables as t
 from steelyard.store.database import sqlite_url
 from tests.support.house import ADMIN, House
-from tests.support.storms import Storm
+from tests.support.storms import RESTLESS, Storm
 
 
 class Interrupted:
@@ -64,6 +64,8 @@ def replay_all(house: House) -> dict[str, int]:
 @pytest.mark.parametrize("seed", range(6))
 def test_after_a_random_life_every_cycle_replays_the_same(tmp_path: Path, seed: int) -> None:
     with house(sqlite_url(tmp_path), tmp_path) as lived:
+        if seed % 2:
+            lived.apply(RESTLESS)
         Storm(lived, seed).run(60)
         found = replay_all(lived)
         assert found["placements"] > 3

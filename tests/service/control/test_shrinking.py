@@ -19,11 +19,25 @@ from tests.service.control.test_replay import replay_all
 from tests.support.house import ADMIN, DOCUMENTS, House
 
 GPUS = {"cpu": "1", "memory": "1Gi", "gpu": 1}
+RESTS = """
+---
+kind: SchedulingPolicy
+metadata: {name: default}
+spec: {growth: {stabilizationWindow: %s}}
+"""
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
     made = House(sqlite_url(tmp_path), tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def restless(tmp_path: Path) -> Iterator[House]:
+    """Where gangs get members again as soon as nobody waits."""
+    made = House(sqlite_url(tmp_path), tmp_path, DOCUMENTS + RESTS % "0s")
     yield made
     made.close()
 
@@ -165,7 +179,8 @@ def test_a_member_whose_release_is_not_proven_is_kept_back_alone(tmp_path: Path)
 
 
 @pytest.mark.requirement("C9")
-def test_members_join_a_gang_that_takes_them_once_nobody_waits(house: House) -> None:
+def test_members_join_a_gang_that_takes_them_once_nobody_waits(restless: House) -> None:
+    house = restless
     workload = gang(house, 8, 3, grow=True)
     high = house.submit("high", priorityClass="high", count=2, requests=GPUS, expect={"run": "3s"})
     house.run_until(lambda: house.phase(high) == "running")
@@ -187,7 +202,8 @@ def test_members_join_a_gang_that_takes_them_once_nobody_waits(house: House) -> 
     assert (found["evictions"], found["growths"]) == (1, 1)
 
 
-def test_no_member_joins_while_somebody_waits_for_such_devices(house: House) -> None:
+def test_no_member_joins_while_somebody_waits_for_such_devices(restless: House) -> None:
+    house = restless
     workload = gang(house, 8, 3, grow=True)
     high = house.submit("high", priorityClass="high", count=2, requests=GPUS, expect={"run": "2s"})
     house.run_until(lambda: house.phase(high) == "running")
@@ -200,7 +216,33 @@ def test_no_member_joins_while_somebody_waits_for_such_devices(house: House) -> 
     exact(house)
 
 
-def test_who_joined_is_known_after_a_restart_and_can_be_taken_again(house: House) -> None:
+@pytest.mark.requirement("C9")
+def test_a_gang_that_gave_up_members_gets_none_for_the_window_whoever_restarts_meanwhile(
+    tmp_path: Path,
+) -> None:
+    house = House(sqlite_url(tmp_path), tmp_path, DOCUMENTS + RESTS % "6s")
+    try:
+        workload = gang(house, 8, 3, grow=True)
+        high = house.submit("high", priorityClass="high", count=2, requests=GPUS)
+        house.run_until(lambda: any(leaves for _, leaves in members(house, workload)))
+        asked = house.live[parse("workload", workload)].shrunk_at
+        assert asked is not None
+        house.run_until(lambda: house.phase(high) == "finished")
+        house.restart()
+        house.tick(3)
+        exact(house)
+        assert house.live[parse("workload", workload)].shrunk_at == asked
+        house.run_until(lambda: len(members(house, workload)) == 8)
+        joined = [member.joined_at for member in house.live[parse("workload", workload)].members[6:]]
+        assert all(at is not None and at >= asked + 6_000_000 for at in joined)
+        house.run_dry()
+        assert (replay_all(house)["growths"], house.show(workload)["outcome"]) == (1, "succeeded")
+    finally:
+        house.close()
+
+
+def test_who_joined_is_known_after_a_restart_and_can_be_taken_again(restless: House) -> None:
+    house = restless
     workload = gang(house, 8, 3, grow=True)
     for number in range(2):
         high = house.submit(f"high-{number}", priorityClass="high", count=2, requests=GPUS)

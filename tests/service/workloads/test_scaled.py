@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.model.units import MINUTE
 from steelyard.services import workloads
 from steelyard.store.database import sqlite_url
 from tests.support.explained import LONG, MEMBER, asks, fill, told
@@ -41,7 +42,7 @@ def test_what_keeps_the_other_members_away_is_told_with_its_holders(house: House
     house.run_until(lambda: house.phase(number) == "running")
     answer = told(house, number, MEMBER)
     assert answer["decision"] == "running"
-    assert answer["scaled"] == {"members": 2, "asked": 4, "joins": False}
+    assert answer["scaled"] == {"members": 2, "asked": 4, "joins": False, "joins_from": None}
     short = [reason for reason in answer["reasons"] if reason["short_by"]]
     assert [reason["short_by"] for reason in short] == [2000] * len(short)
     assert all(sum(holder["amount"] for holder in reason["holders"]) == 2000 for reason in short)
@@ -58,4 +59,15 @@ def test_one_that_takes_members_is_told_that_they_join_it(house: House) -> None:
     fill(house, 4, 2)
     number = elastic(house, 4, grow=True)
     house.run_until(lambda: house.phase(number) == "running")
-    assert told(house, number)["scaled"] == {"members": 2, "asked": 4, "joins": True}
+    told_so = {"members": 2, "asked": 4, "joins": True, "joins_from": None}
+    assert told(house, number)["scaled"] == told_so
+
+
+def test_one_that_gave_up_members_is_told_from_when_on_others_join_it(house: House) -> None:
+    number = elastic(house, 8, grow=True)
+    house.run_until(lambda: house.phase(number) == "running")
+    high = house.submit("high", priorityClass="high", count=2, requests=asks(1), expect={"run": "1s"})
+    house.run_until(lambda: house.phase(high) == "finished")
+    left = [one["leaving_at"] for one in house.show(number)["attempts"][0]["members"] if one["leaving_at"]]
+    scaled = told(house, number)["scaled"]
+    assert scaled == {"members": 6, "asked": 8, "joins": True, "joins_from": max(left) + 5 * MINUTE}

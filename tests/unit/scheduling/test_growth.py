@@ -22,8 +22,10 @@ from tests.unit.scheduling.build import (
     node,
     nominal,
     placed,
+    policy,
     queue_tree,
     request,
+    running,
     shape,
     snapshot,
     started,
@@ -59,8 +61,8 @@ def runs(base: Snapshot, of: Shape) -> Snapshot:
     return replace(base, running=running, growing=frozenset((1,)))
 
 
-def cycle(base: Snapshot, policy: Any = POLICY) -> Decisions:
-    decisions = decide(base, policy, NOW)
+def cycle(base: Snapshot, by: Any = POLICY) -> Decisions:
+    decisions = decide(base, by, NOW)
     check_answer(base, decisions)
     return decisions
 
@@ -126,7 +128,55 @@ def test_a_member_that_was_taken_does_not_come_back_at_the_cost_of_whom_it_left_
     second = decide(freed, POLICY, NOW + 1)
     assert (placed(second), joined(second)) == ([90], [])
     done = runs(ended(freed.apply(second), 90), of)
-    assert joined(decide(done, POLICY, NOW + 2)) == [3]
+    assert joined(decide(done, policy(growth_window=2), NOW + 2)) == [3]
+
+
+def test_a_gang_that_gave_up_members_gets_none_until_the_window_is_over() -> None:
+    base, rule = running(small(2), 1, shrunk_at=NOW - 1), policy(growth_window=1000)
+    soon = cycle(base, rule)
+    assert (joined(soon), soon.stats.next_at) == ([], NOW + 999)
+    assert joined(decide(base, rule, NOW + 998)) == []
+    assert joined(decide(base, rule, NOW + 999)) == [2, 3]
+
+
+def test_that_one_rests_keeps_nothing_from_another() -> None:
+    base = small(2, gang(2), gpus=6)
+    rests = replace(base.running[1], attempt_id=5, workload_id=5, members=(), charges=(), ids=(), priority=9)
+    wide = gang(4)
+    both = replace(
+        runs(base, wide), growing=frozenset((1, 5)),
+        running={**runs(base, wide).running, 5: replace(rests, grows=wide, shrunk_at=NOW - 1)},
+    )  # fmt: skip
+    assert [(one.attempt_id, len(one.members)) for one in decide(both, POLICY, NOW).growths] == [(1, 2)]
+
+
+@pytest.mark.requirement("C9")
+@settings(max_examples=40, deadline=None)
+@given(
+    window=st.integers(0, 50),
+    events=st.lists(st.tuples(st.integers(1, 30), st.integers(0, 3)), min_size=4, max_size=25),
+)
+def test_after_members_left_none_join_for_a_window_and_then_all_do(
+    window: int, events: list[tuple[int, int]]
+) -> None:
+    """Work of a higher priority comes and goes, as fast as it likes; 0: what is there of it ends."""
+    of, rule, at = gang(), policy(growth_window=window), NOW
+    base, left, number = small(4, of), None, 100
+    for later, comes in (*events, (1, 0), (window, 0)):
+        at, number = at + later, number + 10
+        if comes:
+            there = len(base.running) - 1 + len(base.holds)  # so that one member can always go on
+            came = [item(number + each) for each in range(min(comes, 3 - there))]
+            base = replace(base, pending=(group(shape("high", ONE, priority=10), *came),) if came else ())
+        else:
+            base = replace(ended(base, *(key for key in base.running if key >= 100)), pending=())
+        decisions = decide(runs(base, of), rule, at)
+        if decisions.growths:
+            assert left is None or at - left >= window
+        left = at if decisions.evictions else left
+        base = runs(base, of).apply(decisions)
+        base = ended(base, *(key for key, run in base.running.items() if run.stopping))
+    assert len(base.running[1].members) == 4
 
 
 def test_quota_bounds_it_and_where_others_wait_for_the_same_quota_it_stays_as_it_is() -> None:
