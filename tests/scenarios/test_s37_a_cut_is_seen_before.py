@@ -154,3 +154,44 @@ def test_without_a_word_what_runs_goes_on(house: FrozenHouse) -> None:
     house.apply(CUT)
     house.tick(5, step=10 * SECOND)
     assert {house.phase(first), house.phase(second)} == {"running"}
+
+
+# --- a gang that goes on with fewer ------------------------------------------------------------------------
+def four_of_four(house: FrozenHouse) -> str:
+    """An elastic gang of four devices that runs on all it asked for, and needs one."""
+    gang = house.submit(
+        "gang", count=4, min=1, requests={"cpu": "1", "memory": "1Gi", "gpu": 1}, expect={"run": "900s"}
+    )
+    house.run_until(lambda: house.phase(gang) == "running")
+    return gang
+
+
+@pytest.mark.requirement("J9")
+def test_of_a_gang_that_goes_on_the_members_that_leave_are_told_and_no_more(house: FrozenHouse) -> None:
+    gang = four_of_four(house)
+    told = what_if.ask(
+        house.desk, ADMIN, [{"documents": list(yaml.safe_load_all(says("onLowered: Reclaim")))}]
+    )
+    (row,) = told["lowered"]
+    (gone,) = row["leaving"]
+    fewer = {"members": [{"role": "main", "index": 3}, {"role": "main", "index": 2}],
+             "had": 4, "goes_on_with": 2}  # fmt: skip
+    assert (gone["id"], gone["quantity"], {key: gone[key] for key in fewer}) == (gang, 2000, fewer)
+    (changed,) = told["changed"]
+    assert changed["after"] == "shrinks"
+    assert {key: changed["evicted_for"][key] for key in fewer} == fewer
+
+
+def test_a_preview_tells_a_gang_that_gives_up_members_apart_from_evictions(house: FrozenHouse) -> None:
+    gang = four_of_four(house)
+    since = house.clock()
+    house.submit("other", requests={"cpu": "1", "memory": "1Gi", "gpu": 1}, expect={"run": "1s"})
+    house.tick(20, step=500_000)
+    cut = list(yaml.safe_load_all(says("onLowered: Reclaim")))
+    found = policy_preview(house.store, ADMIN, SnapshotSource(), cut, since=since)
+    assert (found["evictions"]["count"], found["new"]["evictions"]) == (0, 0)
+    assert (found["shrinks"]["count"], found["old"]["shrinks"], found["new"]["shrinks"]) == (1, 0, 1)
+    (row,) = found["shrinks"]["items"]
+    assert (row["id"], row["rule"], row["for"]) == (gang, "limit-lowered", None)
+    assert [(one["role"], one["index"]) for one in row["members"]] == [("main", 3), ("main", 2)]
+    assert (row["had"], row["goes_on_with"], row["limit"]["node"]) == (4, 2, "main")

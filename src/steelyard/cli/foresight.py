@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from steelyard.cli.amounts import amount
+from steelyard.cli.amounts import amount, fewer
 from steelyard.cli.documents import WORKLOAD, placed, read
 from steelyard.cli.instants import instant
 from steelyard.cli.safe import one_line
@@ -82,7 +82,8 @@ def _preview(session: Session, found: Mapping[str, Any]) -> None:
         workloads=found["workloads"],
     )  # fmt: skip
     for side in ("old", "new"):
-        session.say("cli.policy-preview.side", side=session.text(f"cli.policy-preview.{side}"), **found[side])
+        told = {**found[side], "shrinks": found[side].get("shrinks") or None}
+        session.say("cli.policy-preview.side", side=session.text(f"cli.policy-preview.{side}"), **told)
     for kind in ("earlier", "later", "no_longer", "only_new"):
         rows = found[kind]
         if rows["count"]:
@@ -94,6 +95,7 @@ def _preview(session: Session, found: Mapping[str, Any]) -> None:
                     old=row["old"], new=row["new"],
                 )  # fmt: skip
     _evictions(session, found["evictions"])
+    _shrinks(session, found.get("shrinks") or {"count": 0})
     _refusals(session, found["refusals"])
     _over(session, found["over_quota"])
     session.line()
@@ -112,6 +114,17 @@ def _evictions(session: Session, rows: Mapping[str, Any]) -> None:
             session.say(
                 "cli.policy-preview.eviction", name=row["name"], id=row["id"], at=row["at"], by=row["for"],
                 limit=(row.get("limit") or {}).get("node"),
+            )  # fmt: skip
+
+
+def _shrinks(session: Session, rows: Mapping[str, Any]) -> None:
+    if rows["count"]:
+        session.line()
+        session.say("cli.policy-preview.shrinks", count=rows["count"])
+        for row in rows["items"][:_MAX_SHOWN]:
+            session.say(
+                "cli.policy-preview.shrink", name=row["name"], id=row["id"], at=row["at"], by=row["for"],
+                limit=(row["limit"] or {}).get("node"), **fewer(row),
             )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from steelyard.cli.amounts import amount
+from steelyard.cli.amounts import amount, fewer
 from steelyard.cli.documents import WORKLOAD, placed, read
 from steelyard.cli.session import Session
 from steelyard.model.errors import InvalidError
@@ -98,7 +98,7 @@ def _lowered(session: Session, row: Mapping[str, Any]) -> None:
     for gone in row["leaving"][:_MAX_SHOWN]:
         session.say(
             "cli.what-if.lowered-one", name=gone["name"] or session.text("cli.what-if.other"), id=gone["id"],
-            queue=gone["queue"], at=gone["at"], quantity=amount(session, of, gone["quantity"]),
+            queue=gone["queue"], at=gone["at"], quantity=amount(session, of, gone["quantity"]), **fewer(gone),
         )  # fmt: skip
     _left_out(session, row["leaving_count"] - min(len(row["leaving"]), _MAX_SHOWN))
 
@@ -134,7 +134,7 @@ def _changed(session: Session, row: Mapping[str, Any]) -> None:
         "cli.what-if.changed",
         name=row["name"] or session.text("cli.what-if.other"), id=row["id"], project=row["project"],
         before=row["before"], after=row["after"], by=by, nodes=nodes or None,
-        limit=None if limit is None else limit["node"],
+        limit=None if limit is None else limit["node"], **fewer(preemptor or {}),
     )  # fmt: skip
 
 

@@ -64,12 +64,14 @@ class Expected:
 
 @dataclass(slots=True)
 class Foreseen:
-    """What came of it: by workload when it was first and last placed, how often it was evicted, and all
-    evictions with their instants. `until`: how far the run came (µs)."""
+    """What came of it: by workload when it was first and last placed, all evictions with their instants, and
+    beside them those by which gangs only gave up members: when, what, and with how many it went on. `until`:
+    how far the run came (µs)."""
 
     first: dict[int, int] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
     evictions: list[tuple[int, Eviction]] = field(default_factory=list)
+    shrinks: list[tuple[int, Eviction, int]] = field(default_factory=list)
     refused: dict[int, tuple[Reason, ...]] = field(default_factory=dict)  # by workload
     until: int = 0
     instants: int = 0
@@ -200,11 +202,13 @@ class Forward:
             if length is not None:
                 self._push(now + max(1, length), _ENDS, placed.attempt_id)
         for eviction in decisions.evictions:
-            self.future.evictions.append((now, eviction))
             if eviction.members:
+                stay = len(self._snapshot.running[eviction.attempt_id].members)
+                self.future.shrinks.append((now, eviction, stay))
                 for gone in eviction.members:
                     self._push(now + self._expected.stop, _ENDS, gone.member_id)
                 continue
+            self.future.evictions.append((now, eviction))
             self._push(now + self._expected.stop, _ENDS, eviction.attempt_id)
             self._requeue(self._snapshot.running[eviction.attempt_id], now + self._expected.stop)
 

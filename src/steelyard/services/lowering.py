@@ -9,8 +9,8 @@ from steelyard.model.ids import render
 from steelyard.model.policy import Policy
 from steelyard.scheduling import ChangeLimit, QuotaTree, Snapshot
 from steelyard.scheduling.changes import with_trees
-from steelyard.scheduling.decisions import PassedLimit
-from steelyard.scheduling.lowered import Passed, foreseen
+from steelyard.scheduling.decisions import Leaving, PassedLimit
+from steelyard.scheduling.lowered import Departure, Passed, foreseen
 from steelyard.scheduling.what_if import FollowTrees, WhatIf, changed_by
 from steelyard.services.live_load import load_state
 from steelyard.services.policy import policy_of
@@ -30,6 +30,15 @@ def limit_view(limit: PassedLimit | None) -> Json | None:
         "tree": limit.tree, "node": limit.node, "subject": limit.subject, "limit": limit.limit,
         "used": limit.used,
     }  # fmt: skip
+
+
+def fewer_view(members: Sequence[Leaving], stay: int) -> Json:
+    """Which members leave a gang that goes on, how many it had, and with how many it goes on."""
+    return {
+        "members": [{"role": gone.role, "index": gone.index} for gone in members],
+        "had": len(members) + stay,
+        "goes_on_with": stay,
+    }
 
 
 def becoming_passed(
@@ -69,8 +78,10 @@ def leaving_by(
 
 def passed_view(passed: Iterable[Passed], names: Mapping[int, Record], now: int) -> list[Json]:
     """Each limit that is passed. `over` is without what stops already; `leaving` in the order in which they
-    are asked to stop, `at` from when on; `stays` is what is above after that, until more ends by itself;
-    `within_at`: when the last is asked, null where something stays. Names are of `names` alone."""
+    are asked to stop, `at` from when on, `quantity` what is used less then; of a gang that goes on also which
+    `members` leave, of how many it `had` (null where all of it stops); `stays` is what is above after that,
+    until more ends by itself; `within_at`: when the last is asked, null where something stays. Names are of
+    `names` alone."""
     return [
         {
             **(limit_view(each.limit) or {}),
@@ -80,7 +91,8 @@ def passed_view(passed: Iterable[Passed], names: Mapping[int, Record], now: int)
             "leaving": [
                 {
                     **_named(gone.view.workload_id, names), "queue": gone.view.queue,
-                    "priority": gone.view.priority, "quantity": gone.gain, "at": max(now, gone.at),
+                    "priority": gone.view.priority, "quantity": _quantity(each.limit, gone),
+                    "at": max(now, gone.at), **_fewer(gone),
                 }
                 for gone in each.leaving[:MAX_SHOWN]
             ],
@@ -89,6 +101,21 @@ def passed_view(passed: Iterable[Passed], names: Mapping[int, Record], now: int)
         }
         for each in passed
     ]  # fmt: skip
+
+
+def _quantity(limit: PassedLimit, gone: Departure) -> int:
+    """What the node uses less once it has left. Members that leave give up what they are charged."""
+    if not gone.members:
+        return gone.gain
+    charges = (charge for one in gone.members for charge in one.charges)
+    given = sum(c.quantity for c in charges if (c.tree, c.subject) == (limit.tree, limit.subject))
+    return min(gone.gain, given)
+
+
+def _fewer(gone: Departure) -> Json:
+    if not gone.members:
+        return {"members": None, "had": None, "goes_on_with": None}
+    return fewer_view(gone.members, len(gone.view.members) - len(gone.members))
 
 
 def workloads_of(passed: Iterable[Passed]) -> set[int]:

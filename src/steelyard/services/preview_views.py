@@ -1,4 +1,5 @@
-"""Two runs of a window side by side: starts, waits, evictions, refusals, and what is above limits."""
+"""Two runs of a window side by side: starts, waits, evictions, gangs that gave up members, refusals, and what
+is above limits."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from steelyard.model.ids import render
 from steelyard.model.reasons import Reason
 from steelyard.model.units import SECOND
 from steelyard.scheduling import Snapshot
+from steelyard.scheduling.decisions import Eviction
 from steelyard.scheduling.forward import Foreseen
-from steelyard.services.lowering import limit_view
+from steelyard.services.lowering import fewer_view, limit_view
 from steelyard.services.reasons import reason_view
 from steelyard.store.scoped import Record
 
@@ -69,6 +71,7 @@ def preview_view(window: Window, old: Ran, new: Ran) -> Json:
         "no_longer": shown.moved(sorted(first.keys() - then.keys())),
         "only_new": shown.moved(sorted(then.keys() - first.keys())),
         "evictions": shown.evictions(new.future),
+        "shrinks": shown.shrinks(new.future),
         "refusals": shown.refusals({n: r for n, r in new.refused.items() if n not in old.refused}),
         "over_quota": over_quota(new.begin),
         "reproduced": _reproduced(window, first),
@@ -86,6 +89,7 @@ def _side(window: Window, run: Ran) -> Json:
         "starts": len(future.first),
         "waiting": waiting,
         "evictions": len(future.evictions),
+        "shrinks": len(future.shrinks),
         "refused": len(run.refused),
         "mean_wait": sum(waits) // len(waits) if waits else None,
     }
@@ -115,17 +119,25 @@ class _Rows:
 
     def evictions(self, future: Foreseen) -> Json:
         """The first ones."""
-        items = [
-            {
-                **self._named(eviction.workload_id),
-                "at": at,
-                "for": self._named(eviction.preemptor_workload_id)["name"],
-                "rule": eviction.rule,
-                "limit": limit_view(eviction.limit),
-            }
-            for at, eviction in future.evictions[:MAX_SHOWN]
-        ]
+        items = [self._stopped(at, eviction) for at, eviction in future.evictions[:MAX_SHOWN]]
         return {"count": len(future.evictions), "items": items}
+
+    def shrinks(self, future: Foreseen) -> Json:
+        """The first gangs that go on with fewer: who leaves, of how many, and with how many it goes on."""
+        items = [
+            {**self._stopped(at, eviction), **fewer_view(eviction.members, stay)}
+            for at, eviction, stay in future.shrinks[:MAX_SHOWN]
+        ]
+        return {"count": len(future.shrinks), "items": items}
+
+    def _stopped(self, at: int, eviction: Eviction) -> Json:
+        return {
+            **self._named(eviction.workload_id),
+            "at": at,
+            "for": self._named(eviction.preemptor_workload_id)["name"],
+            "rule": eviction.rule,
+            "limit": limit_view(eviction.limit),
+        }
 
     def refusals(self, refused: Mapping[int, tuple[Reason, ...]]) -> Json:
         """With their reasons."""

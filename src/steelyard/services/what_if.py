@@ -24,12 +24,19 @@ from steelyard.scheduling import (
     can_ever_fit,
     over_refusing_limit,
 )
+from steelyard.scheduling.decisions import Eviction
 from steelyard.scheduling.lowered import Passed
 from steelyard.scheduling.what_if import Changed, Course, Fate, Outcome, changed_by, what_if
 from steelyard.services.admission import MAX_DOCUMENT, NOUN, asked_of, in_sight
 from steelyard.services.ground import Ground
 from steelyard.services.imagined import IMAGINED, Imagined, of_one_key
-from steelyard.services.lowering import becoming_passed, limit_view, passed_view, workloads_of
+from steelyard.services.lowering import (
+    becoming_passed,
+    fewer_view,
+    limit_view,
+    passed_view,
+    workloads_of,
+)
 from steelyard.services.reasons import reason_view, scoped_reason
 from steelyard.services.submission import Admitted, request_digest
 from steelyard.services.workload_document import parse_workload
@@ -273,8 +280,16 @@ class _Shown:
                     "submitted_here": number is not None and number >= IMAGINED,
                     "rule": eviction.rule,
                     "limit": limit_view(eviction.limit),
+                    **self._fewer(eviction),
                 }
         return None
+
+    def _fewer(self, eviction: Eviction) -> Json:
+        """Of a gang that goes on, who leaves it; nulls where all of it stops."""
+        if not eviction.members:
+            return {"members": None, "had": None, "goes_on_with": None}
+        stay = len(self.outcome.after.after.running[eviction.attempt_id].members)
+        return fewer_view(eviction.members, stay)
 
     def reasons(self) -> Json:
         """Who waits either way, for other reasons: by shape, of projects that the reader sees."""
