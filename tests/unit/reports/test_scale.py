@@ -49,3 +49,10 @@ def test_an_amount_axis_holds_its_greatest_amount_in_few_round_steps(greatest: i
     assert axis.top >= greatest
     assert len(axis.ticks()) <= most + 1
     assert str(axis.step).rstrip("0") in ("1", "2", "5")
+
+
+def test_the_last_label_does_not_cover_the_one_before() -> None:
+    axis = TimeAxis(START, START + 14 * SECOND, 0.0, 500.0)
+    places = [(axis.x(at), axis.anchor(at)) for at, _ in axis.ticks(8)]
+    assert [x for x, anchor in places if anchor == "end"] == []
+    assert len(places) == 7

@@ -64,8 +64,12 @@ class TimeAxis:
         """How a label has to stand at an instant so that it stays within the picture: `mid` or `end`."""
         return "end" if self.right - self.x(at) < _LABEL_HALF else "mid"
 
+    def _covers(self, before: int, last: int) -> bool:
+        """A label that stands at the end of its mark reaches back by its whole width."""
+        return self.anchor(last) == "end" and self.x(last) - self.x(before) < 3 * _LABEL_HALF
+
     def ticks(self, most: int = 8) -> list[tuple[int, str]]:
-        """At most `most` round instants with their labels."""
+        """At most `most` round instants with their labels, none of which covers another."""
         span = max(1, self.t1 - self.t0)
         # a label with milliseconds is wider
         step = next(
@@ -73,7 +77,10 @@ class TimeAxis:
             _TIME_STEPS[-1],
         )
         first = -(-(self.t0 + self.offset) // step) * step - self.offset
-        return [(at, clock(at + self.offset, step=step)) for at in range(first, self.t1 + 1, step)]
+        found = list(range(first, self.t1 + 1, step))
+        if len(found) > 1 and self._covers(*found[-2:]):
+            found.pop()
+        return [(at, clock(at + self.offset, step=step)) for at in found]
 
 
 @dataclass(frozen=True, slots=True)
