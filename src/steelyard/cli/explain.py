@@ -89,11 +89,14 @@ def _reasons(session: Session, reasons: list[Mapping[str, Any]]) -> None:
         session.line(f"  - {session.reason(reason)}")
 
 
+_HOW = {True: "assigned", False: "left", None: "listed"}
+
+
 def _models(session: Session, models: Mapping[str, Any] | None) -> None:
     """On which models it may run, how fast, and what was free there."""
     if models is None:
         return
-    how = "waits" if models["taken"] is None else "assigned" if models["assigned"] else "left"
+    how = "waits" if models["taken"] is None else _HOW[models["assigned"]]
     session.say(f"cli.explain.models-{how}", model=models["taken"])
     columns: list[Any] = [
         ("cli.column.model", "model"),

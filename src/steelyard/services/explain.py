@@ -11,6 +11,7 @@ from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Scope
 from steelyard.model.policy import Policy
 from steelyard.model.reasons import Reason
+from steelyard.model.workloads import Shape
 from steelyard.scheduling.decide import Explanation, explain
 from steelyard.scheduling.decisions import Reservation
 from steelyard.scheduling.explain import can_ever_fit
@@ -19,7 +20,7 @@ from steelyard.scheduling.smallest import smallest
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.services.ahead import compared, item_of, place_in_queue
 from steelyard.services.evictions import eviction_views
-from steelyard.services.model_choices import chosen_models, models_view
+from steelyard.services.model_choices import chosen_models, known_models, models_view
 from steelyard.services.past_reasons import past_reasons
 from steelyard.services.policy import routes
 from steelyard.services.reasons import own_reasons, reason_view, scoped_reason, starving_reasons
@@ -33,6 +34,7 @@ from steelyard.store.scoped import Record
 
 Json = dict[str, Any]
 _WAITING = frozenset({Phase.QUEUED, Phase.RESERVED})
+_ON_DEVICES = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
 
 
 class FullSnapshots(Protocol):
@@ -50,13 +52,18 @@ def explanation(connection: View, scope: Scope, snapshots: FullSnapshots, row: R
         return _waiting(connection, scope, snapshots, row, now)
     found = own_reasons(row, now)
     scaled: Json | None = None
-    if is_elastic(connection, row):
+    models = chosen_models(connection, row["attempt_id"])
+    elastic = is_elastic(connection, row)
+    looks = models is None and phase in _ON_DEVICES and _knows_models(connection, row)
+    if elastic or looks:
         snapshot, policy = snapshots.full(connection, now)
-        scaled, found = scaled_down(connection, snapshot, policy, row, now)
+        if elastic:
+            scaled, found = scaled_down(connection, snapshot, policy, row, now)
+        if looks and (run := snapshot.running.get(row["attempt_id"])) is not None:
+            models = known_models(snapshot, _shape_of(connection, row), run.members)
     reasons = tuple(scoped_reason(reason, scope) for reason in found)
     decision = "waits" if phase == Phase.HELD else "finished" if phase == Phase.FINISHED else "running"
     answer = _answer(decision, reasons, None, [], None, False, None)
-    models = chosen_models(connection, row["attempt_id"])
     return {
         **answer,
         "scaled": scaled,
@@ -64,6 +71,16 @@ def explanation(connection: View, scope: Scope, snapshots: FullSnapshots, row: R
         "verdict": _verdict(row),
         **_past(connection, scope, row, now),
     }
+
+
+def _shape_of(connection: View, row: Record) -> Shape:
+    return read_shape(repository.shape_bodies(connection, [row["shape_id"]])[row["shape_id"]])
+
+
+def _knows_models(connection: View, row: Record) -> bool:
+    """Whether it says how fast it is on models, or others of its template may have shown it."""
+    shape = _shape_of(connection, row)
+    return bool(shape.speeds) or shape.template is not None
 
 
 def _past(connection: View, scope: Scope, row: Record, now: int) -> Json:
@@ -92,7 +109,7 @@ def _verdict(row: Record) -> Json | None:
 
 def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Record, now: int) -> Json:
     snapshot, policy = snapshots.full(connection, now)
-    shape = read_shape(repository.shape_bodies(connection, [row["shape_id"]])[row["shape_id"]])
+    shape = _shape_of(connection, row)
     item = item_of(snapshot, shape, row)
     found = explain(snapshot, policy, now, shape, item)
     remedies: tuple[Remedy, ...] = ()
@@ -112,10 +129,16 @@ def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Reco
     return {
         **_answer(decision, shown, position, ahead, looked, found.approximate, policy.version),
         "reservation": _place_on_timeline(found.reservation),
-        "models": models_view(found.models),
+        "models": models_view(found.models) or _kept(snapshot, shape, found),
         "remedies": [remedy_view(remedy, snapshot, policy, scope) for remedy in remedies],
         **_past(connection, scope, row, now),
     }
+
+
+def _kept(snapshot: Snapshot, shape: Shape, found: Explanation) -> Json | None:
+    """On which model its place is, and how fast that is, where no assignment chose it."""
+    place = found.placement or found.hold
+    return None if place is None else known_models(snapshot, shape, place.members)
 
 
 def _place_on_timeline(place: Reservation | None) -> Json | None:

@@ -240,3 +240,35 @@ def assert_replays(house: House) -> None:
     for each in cycles:
         again = replay_cycle(house.store, ADMIN, house.desk.snapshots, parse("cycle", each["id"]))
         assert again["same"] is True, again["differences"][:2]
+
+
+def test_what_no_assignment_chose_tells_its_speeds_all_the_same(simulated: House) -> None:
+    simulated.apply("kind: SchedulingPolicy\nmetadata: {name: default}\nspec: {models: AsListed}\n")
+    runs = submit(simulated, asked("runs", {"A100": 100, "V100": 90}, expect={"run": "forever"}))
+    simulated.tick(3)
+    found = models_of(simulated, runs)
+    assert (found["basis"], found["taken"], found["assigned"]) == ("declared", "A100", None)
+    assert found["options"] == [
+        {"model": "A100", "flavor": "a100", "speed": 1000, "runs": None, "room": None, "given": None},
+        {"model": "V100", "flavor": "v100", "speed": 900, "runs": None, "room": None, "given": None},
+    ]
+    page = Pages(simulated).as_("root").get(f"/workloads/{runs}/explanation").text
+    assert "no assignment chose that" in page
+    assert models_of(simulated, submit(simulated, request_of("says-nothing"))) is None
+    assert_replays(simulated)
+
+
+def test_who_started_on_a_place_that_was_kept_tells_its_speeds(simulated: House) -> None:
+    simulated.apply("kind: Queue\nmetadata: {name: main}\nspec: {cohort: all, owner: platform, limits: []}\n")
+    for number in range(8):
+        submit(simulated, request_of(f"low-{number}", models=["A100", "V100"][number % 2:][:1],
+                                     expect={"run": "forever"}))  # fmt: skip
+    simulated.tick(3)
+    high = asked("high", {"A100": 100, "V100": 90}, expect={"run": "forever"})
+    high["spec"]["priorityClass"] = "high"
+    workload = submit(simulated, high)
+    simulated.run_until(lambda: simulated.phase(workload) == "reserved")
+    assert models_of(simulated, workload)["taken"] is not None
+    simulated.run_until(lambda: simulated.phase(workload) == "running")
+    assert models_of(simulated, workload)["assigned"] is None
+    assert_replays(simulated)
