@@ -124,6 +124,53 @@ def test_by_fair_share_it_takes_one_longest_run_more_for_each_level(
     on_time(future, came, hours * HOUR, LEVELS + 1)
 
 
+def tree_of(parents: list[int]) -> tuple[QuotaTree, int]:
+    """Node n + 1 hangs below node parents[n]; what there is, is owned by the root. With its depth."""
+    above = {f"n{number}": f"n{parent}" for number, parent in enumerate(parents, start=1)}
+    inner, depth = set(above.values()), {"n0": 0}
+    for name, parent in above.items():
+        depth[name] = depth[parent] + 1
+    nodes = {
+        name: TreeNode(QUEUE_TREE, name, "cohort" if name in inner else "queue", above.get(name))
+        for name in depth
+    }
+    return QuotaTree(nodes, nominal("n0", "gpu", NODES * DEVICES * 1000)), max(depth.values())
+
+
+@st.composite
+def parents_of(draw: st.DrawFn) -> list[int]:
+    """Trees of one to four levels below the root, of up to ten nodes."""
+    most = draw(st.integers(1, 4))
+    parents = list(range(most))  # one branch as deep as it gets
+    depth = list(range(most + 1))
+    for number in range(most, draw(st.integers(most + 1, 9))):
+        upper = [at for at in range(number + 1) if depth[at] < most]
+        parents.append(draw(st.sampled_from(upper)))
+        depth.append(depth[parents[-1]] + 1)
+    return parents
+
+
+@pytest.mark.requirement("E12")
+@settings(max_examples=15, deadline=None)
+@given(
+    parents_of(), st.lists(st.sampled_from([1, 500, 1000, 4000]), min_size=10, max_size=10),
+    st.integers(0, 3), st.sampled_from([0, DAY]),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, NODES * DEVICES)), min_size=2, max_size=6),
+    st.integers(0, 5),
+)  # fmt: skip
+def test_by_fair_share_that_is_so_in_every_tree(
+    parents: list[int], weight: list[int], hours: int, half_life: int, asks: list[tuple[int, int]], seed: int
+) -> None:
+    tree, depth = tree_of(parents)
+    leaves = sorted(name for name, found in tree.nodes.items() if found.kind == "queue")
+    queues = {f"n{number}": QueueRules(weight=each) for number, each in enumerate(weight)}
+    policy = Policy(1, order=QueueOrder.FAIR_SHARE, queues=queues, fairness=Fairness(half_life, 5 * MINUTE))
+    streams = [(leaves[number % len(leaves)], size) for number, size in asks]
+    future, came = lived(policy, tree, hours * HOUR, streams, seed)
+    event(f"{depth} levels")
+    on_time(future, came, hours * HOUR, depth + 1)
+
+
 @pytest.mark.requirement("E12")
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2), st.lists(st.integers(2, 3), min_size=2, max_size=2), st.integers(0, 5))
