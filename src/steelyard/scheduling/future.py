@@ -9,10 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from steelyard.model.workloads import MemberPlan
 from steelyard.scheduling.board import Board
+from steelyard.scheduling.cells import Uncounted
 from steelyard.scheduling.decisions import Reservation
+from steelyard.scheduling.instant import instants
 from steelyard.scheduling.later import Later
 from steelyard.scheduling.ledger import Ledger
-from steelyard.scheduling.placement import Placer, Plan, ShapePlan
+from steelyard.scheduling.placement import Placer, Plan, ShapePlan, may_fit
 from steelyard.scheduling.quota import Usage
 from steelyard.scheduling.timeline import Timeline
 from steelyard.scheduling.views import Charge
@@ -25,14 +27,16 @@ class Future:
     def __init__(
         self, board: Board, ledger: Ledger, placer: Placer, timeline: Timeline, made: Iterable[Reservation]
     ) -> None:
-        self.board = board.beside()
         self.ledger = ledger.beside()
         for reservation in made:
             self.ledger.add(reservation.charges)
         self.later = Later(self.ledger, timeline.releases)
-        self.placer = placer.beside(self.board, self.later)
         self.timeline = timeline
-        self._passed = 0  # how many have given back their places
+        self.looks = 0
+        self.cut_short = False
+        self._sources = board, placer
+        self._moving: Moving | None = None  # made when something is asked that is not counted
+        self._instants = instants(board, placer, self.later)
 
     def earliest(self, plan: ShapePlan, first: int, most: int) -> tuple[tuple[int, Plan] | None, int]:
         """The first step from `first` on after which the gang fits, and where; a later one where the bound
@@ -66,31 +70,75 @@ class Future:
 
     def took(self, members: Sequence[MemberPlan], charges: Iterable[Charge], at: int | None) -> None:
         """The cycle has taken this. `at`: where its end was put on the timeline."""
-        self.board.follow(members)
         parts = self.ledger.parts(charges)
         self.ledger.take(parts)
         self.later.took(parts, self.timeline.releases, at)
-        if at is not None and at < self._passed:
-            self._passed += 1
-            self.board.change_members(members, 1)
+        if self._instants is not None:
+            self._instants.took(members, at)
+        if self._moving is not None:
+            self._moving.took(members, at)
 
     def _attempt(self, plan: ShapePlan, step: int) -> Plan | None:
         """What the limits say first: places are given back only where they let it start."""
         count = self.timeline.counts[step]
         self.later.at(count)
-        if not self.placer.may_fit(plan):
+        self.cut_short = False
+        if not may_fit(self.later, plan):
             return None
-        self._place_until(count)
+        if self._instants is not None and plan.shape.topology is None:
+            try:
+                found = self._instants.place(plan, self.timeline.releases, count)
+            except Uncounted:
+                self._instants = None
+            else:
+                self.looks, self._instants.looks = self.looks + self._instants.looks, 0
+                self.cut_short = self._instants.cut_short
+                return found
+        moving = self.moving
+        found = moving.place(plan, count)
+        self.looks, moving.board.looks = self.looks + moving.board.looks, 0
+        self.cut_short = moving.placer.cut_short
+        return found
+
+    @property
+    def moving(self) -> Moving:
+        """The copy of the board that things are given back on."""
+        if self._moving is None:
+            board, placer = self._sources
+            self._moving = Moving(board, placer, self.later, self.timeline)
+        return self._moving
+
+
+class Moving:
+    """A board that moves along a timeline."""
+
+    def __init__(self, board: Board, placer: Placer, ledger: Ledger, timeline: Timeline) -> None:
+        self.board = board.beside()
+        self.placer = placer.beside(self.board, ledger)
+        self.timeline = timeline
+        self.passed = 0  # how many have given back their places
+
+    def place(self, plan: ShapePlan, count: int) -> Plan | None:
+        """Where a gang goes when so many have ended. Nothing stays taken."""
+        self.until(count)
         found = self.placer.place(plan, fresh=True)
         if found is not None:
             self.board.change_members(found.members, 1)
         return found
 
-    def _place_until(self, count: int) -> None:
-        before, self._passed = self._passed, count
+    def until(self, count: int) -> None:
+        """Gives back, or takes back, what ends on the way to an end."""
+        before, self.passed = self.passed, count
         sign = 1 if count > before else -1
         for release in self.timeline.releases[min(before, count) : max(before, count)]:
             self.board.change_members(release.members, sign)
+
+    def took(self, members: Sequence[MemberPlan], at: int | None) -> None:
+        """The cycle has taken this. `at`: where its end was put on the timeline."""
+        self.board.follow(members)
+        if at is not None and at < self.passed:
+            self.passed += 1
+            self.board.change_members(members, 1)
 
 
 class Lifted:

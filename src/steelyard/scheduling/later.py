@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from steelyard.scheduling.ledger import Ask, Check, Ledger
 from steelyard.scheduling.quota import Flow, Usage, left
-from steelyard.scheduling.tariff import Parts, Sum
+from steelyard.scheduling.tariff import Parts
 from steelyard.scheduling.timeline import Ending
 from steelyard.scheduling.views import Charge
 
@@ -24,21 +24,32 @@ class _After(Mapping[_Key, int]):
 
     __slots__ = ("_bent", "_known", "_roots", "_straight", "_usage")
 
-    def __init__(self, usage: Usage, sums: Iterable[tuple[Flow, int]]) -> None:
+    def __init__(self, usage: Usage, roots: dict[_Key, _Key]) -> None:
+        """`roots`: of the nodes that bent paths lead through, their upper end; all of a tree share them."""
         self._usage = usage
+        self._roots = roots
         self._straight: dict[_Key, int] = {}
         self._bent: dict[_Key, list[tuple[Flow, int]]] = {}  # by the upper end of their paths
-        self._roots: dict[_Key, _Key] = {}
         self._known: dict[_Key, dict[_Key, int]] = {}  # by that end, what becomes of the usage
-        straight = self._straight
-        for flow, quantity in sums:
-            if len(flow) > 1 and any([local for _, local in flow[:-1]]):
-                root = flow[-1][0]
-                self._bent.setdefault(root, []).append((flow, quantity))
-                self._roots.update(dict.fromkeys([key for key, _ in flow], root))
-            else:
+
+    def copy(self) -> _After:
+        """One of its own."""
+        made = _After(self._usage, self._roots)
+        made._straight = dict(self._straight)
+        made._bent = {root: [*flows] for root, flows in self._bent.items()}
+        return made
+
+    def add(self, flow: Flow, quantity: int) -> None:
+        """Before anything is asked: so much more has ended."""
+        key = flow[0][0]
+        if key not in self._roots:
+            if not any([local for _, local in flow[:-1]]):
+                straight = self._straight
                 for key, _ in flow:
                     straight[key] = straight.get(key, 0) + quantity
+                return
+            self._roots.update(dict.fromkeys([key for key, _ in flow], flow[-1][0]))
+        self._bent.setdefault(flow[-1][0], []).append((flow, quantity))
 
     def get(self, key: _Key, default: int = 0) -> int:  # type: ignore[override]
         """As of any usage: what is not there is 0."""
@@ -48,13 +59,14 @@ class _After(Mapping[_Key, int]):
         known = self._known.get(root)
         if known is None:
             known = self._known[root] = self._along(root)
-        return known[key] - self._straight.get(key, 0)
+        used = known.get(key)
+        return (self._usage.get(key, 0) if used is None else used) - self._straight.get(key, 0)
 
     def _along(self, root: _Key) -> dict[_Key, int]:
         """As `add_flow` with less of each, on a copy of what is met."""
         found: dict[_Key, int] = {}
         usage = self._usage
-        for flow, ended in self._bent[root]:
+        for flow, ended in self._bent.get(root, ()):
             quantity = ended
             for key, local in flow:
                 before = found.get(key)
@@ -63,6 +75,15 @@ class _After(Mapping[_Key, int]):
                 after = found[key] = before - quantity
                 if local and quantity:
                     quantity = max(before - local, 0) - max(after - local, 0)
+        return found
+
+    def whole(self) -> dict[_Key, int]:
+        """All of it."""
+        found = dict(self._usage)
+        for root in self._bent:
+            found.update(self._along(root))
+        for key, ended in self._straight.items():
+            found[key] = found.get(key, 0) - ended
         return found
 
     def forget(self, root: _Key) -> None:
@@ -86,34 +107,30 @@ class Later(Ledger):
         super().__init__(ledger.trees, {})
         self._ledger = ledger
         self._ends = ends
-        self._sums: dict[int, tuple[dict[int, Sum], ...]] = {0: tuple({} for _ in ledger.worlds)}
-        self._after: dict[int, tuple[dict[str, _After], ...]] = {}
-        self._there: tuple[dict[str, _After], ...] = ()
+        self._roots: dict[str, dict[_Key, _Key]] = {name: {} for name in ledger.trees}
+        self._after: dict[int, tuple[dict[str, _After], ...]] = {0: tuple(map(self._of, ledger.worlds))}
+        self._there = self._after[0]
+
+    def _of(self, world: Mapping[str, Usage]) -> dict[str, _After]:
+        return {name: _After(usage, self._roots[name]) for name, usage in world.items()}
 
     def at(self, count: int) -> None:
         """So many have ended."""
         found = self._after.get(count)
         if found is None:
-            found = self._after[count] = tuple(map(self._made, self._ledger.worlds, self._summed(count)))
+            last = max(each for each in self._after if each < count)
+            found = self._after[count] = tuple(
+                self._without(world, self._charged(number, self._ends[last:count]))
+                for number, world in enumerate(self._after[last])
+            )
         self._there = found
 
-    def _made(self, world: Mapping[str, Usage], sums: Mapping[int, Sum]) -> dict[str, _After]:
-        by_tree: dict[str, list[tuple[Flow, int]]] = {name: [] for name in world}
-        for tree, flow, quantity in sums.values():
-            by_tree[tree].append((flow, quantity))
-        return {name: _After(usage, by_tree[name]) for name, usage in world.items()}
-
-    def _summed(self, count: int) -> tuple[dict[int, Sum], ...]:
-        """By world, what those charge that have ended, by the flow that it takes."""
-        known = self._sums.get(count)
-        if known is None:
-            last = max(each for each in self._sums if each < count)
-            more = self._ends[last:count]
-            known = self._sums[count] = tuple(
-                _added(sums, self.sums(self._charged(number, more)))
-                for number, sums in enumerate(self._sums[last])
-            )
-        return known
+    def _without(self, world: Mapping[str, _After], more: Iterable[Iterable[Charge]]) -> dict[str, _After]:
+        """The same when these have ended, too."""
+        found = {name: after.copy() for name, after in world.items()}
+        for tree, flow, quantity in self.sums(more):
+            found[tree].add(flow, quantity)
+        return found
 
     def _charged(self, world: int, ends: Iterable[Ending]) -> Iterable[Iterable[Charge]]:
         """One whose places somebody holds already counts in the first of the worlds only."""
@@ -124,23 +141,23 @@ class Later(Ledger):
 
     def usage(self, count: int) -> Mapping[str, Usage]:
         """All of it in the last world."""
-        world = {name: dict(usage) for name, usage in self._ledger.worlds[-1].items()}
-        found = Ledger(self.trees, world)
-        found.add_sums(self._summed(count)[-1].values(), -1)
-        return found.worlds[0]
+        self.at(count)
+        return {name: after.whole() for name, after in self._there[-1].items()}
 
     def took(self, parts: Parts, ends: Sequence[Ending], at: int | None) -> None:
         """So much more is charged by now. `ends`, and `at`: where its end was put among them."""
         self._ends = ends
         if at is not None:
-            for count in [count for count in self._sums if count > at]:
-                del self._sums[count]
-                self._after.pop(count, None)
-        for worlds in self._after.values():
-            for world in worlds:
-                for tree, each in parts:
-                    for _, flow, _ in each:
-                        world[tree].forget(flow[-1][0])
+            for count in [count for count in self._after if count > at]:
+                del self._after[count]
+        for tree, each in parts:
+            roots = self._roots[tree]
+            for _, flow, _ in each:
+                root = flow[-1][0]
+                if root in roots:
+                    for worlds in self._after.values():
+                        for world in worlds:
+                            world[tree].forget(root)
 
     def passes(self, checks: Iterable[Check]) -> bool:
         """As a ledger does."""
@@ -159,12 +176,3 @@ class Later(Ledger):
                 if any(ask.quantity > left(levels, world[ask.tree]) for world in self._there):
                     return False
         return True
-
-
-def _added(sums: Mapping[int, Sum], more: Iterable[Sum]) -> dict[int, Sum]:
-    found = dict(sums)
-    for tree, flow, quantity in more:
-        key = id(flow)
-        known = found.get(key)
-        found[key] = (tree, flow, quantity if known is None else known[2] + quantity)
-    return found

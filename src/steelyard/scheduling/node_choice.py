@@ -72,6 +72,21 @@ class NodeChoice:
             made._kept[key] = _Ranking(known.form, known.scores.copy(), 0)
         return made
 
+    def over(self, sheet: Sheet) -> NodeChoice:
+        """The same by another sheet."""
+        made = NodeChoice(sheet.board, self._order, self._prices)
+        made._sheet = sheet
+        return made
+
+    @property
+    def is_detailed(self) -> bool:
+        """Whether scores rest on what is left of each device."""
+        return self._order is NodeOrder.NODE_VALUE
+
+    def rank(self, need: Need, flavors: tuple[str, ...]) -> None:
+        """Makes the scores of a need: they say by themselves where there is no room."""
+        self._ranking(need, flavors)
+
     @property
     def sheet(self) -> Sheet:
         """Made when it is first asked for."""

@@ -79,6 +79,15 @@ class NodeState:
         for spaces in self.spaces.values():
             spaces.sort(key=lambda space: (space.flavor, space.device_id or 0))
 
+    @classmethod
+    def of(
+        cls, view: NodeView, devices: dict[str, Devices], spaces: dict[DeviceClass, list[Space]]
+    ) -> NodeState:
+        """One with these."""
+        made = object.__new__(cls)
+        made.view, made.devices, made.spaces = view, devices, spaces
+        return made
+
     def copy(self) -> NodeState:
         """One of its own."""
         made = object.__new__(NodeState)

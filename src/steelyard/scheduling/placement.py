@@ -32,7 +32,7 @@ from steelyard.scheduling.views import Charge, ClusterView
 
 __all__ = [
     "Placer", "Plan", "RoleNeed", "ShapePlan", "allocations_of", "answering_clusters", "counted",
-    "flavor_amounts", "flavor_asks", "matching_flavors", "prepare",
+    "flavor_amounts", "flavor_asks", "matching_flavors", "may_fit", "prepare",
 ]  # fmt: skip
 
 
@@ -79,9 +79,7 @@ class Placer:
     def may_fit(self, plan: ShapePlan) -> bool:
         """A cheap necessary test: whether the limits let an attempt start, wherever it goes."""
         self.cut_short = False
-        if not plan.roles or not self.ledger.passes(plan.checks):
-            return False
-        return any(self.ledger.passes(plan.led_on(name).checks) for name in plan.lead.flavors)
+        return may_fit(self.ledger, plan)
 
     def place(self, plan: ShapePlan, fresh: bool = False, avoid: Collection[int] = ()) -> Plan | None:
         """Takes places for one attempt, or changes nothing. With `avoid`, on none of these nodes."""
@@ -228,6 +226,13 @@ class Placer:
                 self.board.change_members(members, 1)
                 return None
         return members
+
+
+def may_fit(ledger: Ledger, plan: ShapePlan) -> bool:
+    """A cheap necessary test: whether the limits let an attempt start, wherever it goes."""
+    if not plan.roles or not ledger.passes(plan.checks):
+        return False
+    return any(ledger.passes(plan.led_on(name).checks) for name in plan.lead.flavors)
 
 
 def flavor_amounts(members: Iterable[MemberPlan]) -> dict[str, int]:

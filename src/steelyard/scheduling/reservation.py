@@ -74,7 +74,9 @@ class Reservations:
         if self._lifted is None:
             self._lifted = Lifted(self._board, self._ledger, self._placer)
         found = self._lifted.place(plan, later, avoid)
-        self._looked(self._lifted)
+        self._board.looks += self._lifted.board.looks  # as if it were looked at here
+        self._lifted.board.looks = 0
+        self._placer.cut_short = self._lifted.placer.cut_short
         if found is not None:
             self._board.change_members(found.members, -1)
         return found
@@ -154,12 +156,6 @@ class Reservations:
         if self._future is not None:
             self._future.took(members, charges, at)
 
-    def _looked(self, copy: Future | Lifted) -> None:
-        """What was looked at on a copy counts as if it were here."""
-        self._board.looks += copy.board.looks
-        copy.board.looks = 0
-        self._placer.cut_short = copy.placer.cut_short
-
     # --- making them -------------------------------------------------------------------------------
     def reserve(self, plan: ShapePlan, item: PendingItem, most: int) -> Reservation | None:
         """A place for a blocked attempt, if its queue may have another one and an instant can be named."""
@@ -216,7 +212,9 @@ class Reservations:
         if self._future is None:
             self._future = Future(self._board, self._ledger, self._placer, timeline, self.made)
         found, self._moves = self._future.earliest(plan, first, self._moves)
-        self._looked(self._future)
+        self._board.looks += self._future.looks
+        self._future.looks = 0
+        self._placer.cut_short = self._future.cut_short
         return found
 
     def _keep(self, made: Reservation, step: int) -> None:

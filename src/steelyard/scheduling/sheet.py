@@ -94,6 +94,17 @@ class Sheet:
         made.changed, made.facts = [], dict(self.facts)
         return made
 
+    def over(self, board: Board, columns: Columns) -> Sheet:
+        """Of another board with the same nodes, of which this is free now; without what is left of each."""
+        made = object.__new__(Sheet)
+        made.board, made.at, made._columns = board, len(board.touched), self._columns
+        made.node_ids, made.flavors = self.node_ids, self.flavors
+        made.names, made.numbers = self.names, self.numbers
+        made.nodes, made.rows_of = self.nodes, self.rows_of
+        made._written, made._until, made._left = columns, 0, None
+        made.changed, made.facts = [], {}
+        return made
+
     @property
     def left(self) -> Ints:
         """What is left of each device; only on a detailed sheet."""

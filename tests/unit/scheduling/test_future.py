@@ -13,9 +13,11 @@ from steelyard.scheduling import PendingItem, ShapeGroup, reservation
 from steelyard.scheduling.board import Board
 from steelyard.scheduling.decisions import Reservation
 from steelyard.scheduling.future import Future, Lifted
+from steelyard.scheduling.instant import _Then
 from steelyard.scheduling.ledger import Ledger
-from steelyard.scheduling.placement import Placer, Plan, ShapePlan
+from steelyard.scheduling.placement import Placer, Plan, ShapePlan, may_fit
 from steelyard.scheduling.quota import Usage
+from steelyard.scheduling.sheet import Sheet
 from steelyard.scheduling.timeline import Timeline
 from tests.support.core_world import make_shapes
 from tests.unit.scheduling.test_machine import POLICIES, run
@@ -23,11 +25,11 @@ from tests.unit.scheduling.test_machine import POLICIES, run
 FAIR = Policy(9, nodes=NodeOrder.BEST_FIT, order=QueueOrder.FAIR_SHARE, defaults=QueueRules(reservations=3))
 
 
-def _facts(board: Board) -> object:
+def _facts(board: Board, among: Iterable[int] | None = None) -> object:
     """All that can be taken, by node."""
     free = {name: board.free(name) for name in sorted(board.flavors)}
     nodes = {}
-    for node in sorted(board.nodes):
+    for node in sorted(board.nodes if among is None else among):
         state = board.state(node)
         devices = {
             name: (held.whole, dict(sorted(held.part.items())))
@@ -56,7 +58,7 @@ def _used_in(world: Mapping[str, Usage]) -> object:
 class _Checked(Future):
     """Compares itself after each search with one that was made for it."""
 
-    looks = 0
+    looks = counted = 0
 
     def __init__(
         self, board: Board, ledger: Ledger, placer: Placer, timeline: Timeline, made: Iterable[Reservation]
@@ -68,11 +70,27 @@ class _Checked(Future):
     def earliest(self, plan: ShapePlan, first: int, most: int) -> tuple[tuple[int, Plan] | None, int]:
         found = super().earliest(plan, first, most)
         anew = Future(*self.sources, self.made)
-        anew._place_until(self._passed)
-        assert _facts(self.board) == _facts(anew.board)
+        anew.moving.until(self.moving.passed)
+        assert _facts(self.moving.board) == _facts(anew.moving.board)
         assert _used(self.ledger) == _used(anew.ledger)
         self._compare(anew.ledger)
         _Checked.looks += 1
+        return found
+
+    def _attempt(self, plan: ShapePlan, step: int) -> Plan | None:
+        """What is found by counting is found by giving back."""
+        found, moving, count = super()._attempt(plan, step), self.moving, self.timeline.counts[step]
+        self.later.at(count)
+        if may_fit(self.later, plan):
+            assert found == moving.place(plan, count)
+            assert self.cut_short == moving.placer.cut_short
+        if self._instants is not None:
+            _Checked.counted += 1
+            then = self._instants.board(self.timeline.releases, count)
+            moving.until(count)
+            counted = self._instants._cells.rows_of  # of the others nothing is offered
+            assert _facts(then, counted) == _facts(moving.board, counted)
+            _assert_alike(then, moving.board)
         return found
 
     def _compare(self, ledger: Ledger) -> None:
@@ -89,6 +107,17 @@ class _Checked(Future):
                 for name, tree in ledger.trees.items():
                     keys = {*world[name], *tree.limits}
                     assert all(world[name].get(key, 0) == there[name].get(key, 0) for key in keys)
+
+
+def _assert_alike(then: _Then, moved: Board) -> None:
+    """The numbers that scores are made of are those that are read of a board."""
+    sheet = Sheet(moved)
+    for node in sheet.node_ids:
+        moved.state(node)
+        moved.touched.append(node)
+    sheet.sync()
+    for name, ours in zip(sheet.columns()._fields, then.columns, strict=True):
+        assert ours.tolist() == getattr(sheet.columns(), name).tolist(), name
 
 
 class _CheckedLifted(Lifted):
@@ -119,6 +148,7 @@ def test_copies_that_follow_the_cycle_are_those_made_anew(
     for seed in range(2):
         run(seed, 50, (policy,))
     assert _Checked.looks > before[0] + 20
+    assert policy is not FAIR or _Checked.counted > 20
 
 
 def test_what_was_taken_twice_of_one_node_is_followed() -> None:

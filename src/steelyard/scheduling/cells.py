@@ -1,0 +1,281 @@
+"""What is left of each device, CPU and memory, one number each: what many release together is added at once.
+
+The numbers stand in the order of a sheet's rows and follow the fleet from one cycle to the next. Of a device
+that is not free a node's view does not tell: it gets its place when somebody gives it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from threading import Lock
+from typing import TypeAlias, cast
+
+import numpy as np
+
+from steelyard.model.resources import ACCELERATORS, DeviceClass
+from steelyard.model.units import WHOLE_DEVICE
+from steelyard.model.workloads import MemberPlan
+from steelyard.scheduling.board import Board, NodeState, Space
+from steelyard.scheduling.devices import Devices
+from steelyard.scheduling.fleet import Fleet
+from steelyard.scheduling.prices import Ints
+from steelyard.scheduling.sheet import Columns, Sheet
+from steelyard.scheduling.views import NodeView
+
+#: A larger fleet is not read as a whole.
+MOST_NODES = 2_048
+#: Attempts whose places are known by their numbers; when there are more, all are forgotten.
+MOST_KEPT = 20_000
+#: Stands where a node has fewer pieces of CPU or memory than others: less than any claim.
+_NOTHING = -(2**40)
+
+#: Numbers, and how much at each.
+Change: TypeAlias = tuple[list[int], list[int]]
+_SpaceKey: TypeAlias = tuple[DeviceClass, str, int | None]
+
+
+class Uncounted(Exception):
+    """Something has no number: whoever asks has to look at the nodes themselves."""
+
+
+class Cells:
+    """Of the nodes and flavors of a sheet. Two threads may use one."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        nodes, flavors = sheet.board.nodes, sheet.board.flavors
+        self.rows_of = sheet.rows_of
+        self._flavors = sheet.flavors
+        self._lock = Lock()
+        rows = len(sheet.flavors)
+        held = [flavors[name].device_class in ACCELERATORS for name in sheet.flavors]
+        self._devices: list[dict[int, int] | None] = [{} if each else None for each in held]
+        self._rows = {
+            (node, sheet.flavors[row]): row for node, of in sheet.rows_of.items() for row in of if held[row]
+        }
+        node_of = [sheet.node_ids[number] for number in sheet.nodes.tolist()]
+        pairs = zip(node_of, sheet.flavors, held, strict=True)
+        self._width = max([_devices_of(nodes[node], name) for node, name, each in pairs if each], default=1)
+        self._starts = np.array([sheet.rows_of[node][0] for node in sheet.node_ids], dtype=np.int64)
+        self._spaces: dict[int, dict[_SpaceKey, int]] = {node: {} for node in sheet.node_ids}
+        self._space_flavors: dict[str, list[int]] = {}
+        self._row_flavors = {name: np.flatnonzero(sheet.numbers == n) for n, name in enumerate(sheet.names)}
+        self._blank = np.zeros(rows * self._width, dtype=np.int64)
+        self._parts: dict[DeviceClass, tuple[int, int, int]] = {}
+        for device_class in (DeviceClass.CPU, DeviceClass.MEMORY):
+            self._add_spaces(device_class, [nodes[node] for node in sheet.node_ids])
+        self._kept: tuple[Fleet, Ints, dict[int, frozenset[int]]] | None = None
+        self._flat: dict[int, tuple[Sequence[MemberPlan], Change]] = {}
+
+    def _add_spaces(self, device_class: DeviceClass, views: list[NodeView]) -> None:
+        slots = [[slot for slot in view.slots if slot.device_class is device_class] for view in views]
+        width, start = max(map(len, slots), default=1) or 1, len(self._blank)
+        more = np.zeros((len(views), width), dtype=np.int64)
+        for at, (view, each) in enumerate(zip(views, slots, strict=True)):
+            more[at, max(1, len(each)) :] = _NOTHING
+            for column, slot in enumerate(each):
+                number = start + at * width + column
+                self._spaces[view.id][slot.device_class, slot.flavor, slot.device_id] = number
+                self._space_flavors.setdefault(slot.flavor, []).append(number)
+        self._parts[device_class] = start, len(views), width
+        self._blank = np.concatenate([self._blank, more.ravel()])
+
+    # --- numbers --------------------------------------------------------------------------------------
+    def _numbers(self, row: int, cells: dict[int, int], devices: Iterable[int]) -> list[int]:
+        try:
+            return [cells[device] for device in devices]
+        except KeyError:
+            return [self._number(row, cells, device) for device in devices]
+
+    def _number(self, row: int, cells: dict[int, int], device: int) -> int:
+        found = cells.get(device)
+        if found is None:
+            with self._lock:
+                found = cells.get(device)
+                if found is None:
+                    if len(cells) >= self._width:
+                        raise Uncounted
+                    found = cells[device] = len(cells) * len(self._devices) + row
+        return found
+
+    def _of(self, node: int, flavor: str) -> tuple[int, dict[int, int]]:
+        row = self._rows.get((node, flavor))
+        cells = None if row is None else self._devices[row]
+        if row is None or cells is None:
+            raise Uncounted
+        return row, cells
+
+    def places(self, members: Sequence[MemberPlan]) -> Change:
+        """What an attempt has, on the nodes that are counted."""
+        known = self._flat.get(id(members))
+        if known is None:
+            if len(self._flat) >= MOST_KEPT:
+                self._flat = {}
+            known = self._flat[id(members)] = members, self._places(members)
+        return known[1]
+
+    def _places(self, members: Sequence[MemberPlan]) -> Change:
+        numbers: list[int] = []
+        amounts: list[int] = []
+        for member in members:
+            spaces = self._spaces.get(member.node_id)
+            if spaces is None:
+                continue
+            accelerators, others = member.pieces
+            for flavor, whole, parts in accelerators:
+                row, cells = self._of(member.node_id, flavor)
+                numbers += self._numbers(row, cells, whole)
+                amounts += [WHOLE_DEVICE] * len(whole)
+                if parts:
+                    numbers += self._numbers(row, cells, [device for device, _ in parts])
+                    amounts += [quantity for _, quantity in parts]
+            for device_class, flavor, device_id, quantity in others:
+                number = spaces.get((device_class, flavor, device_id))
+                if number is not None:
+                    numbers.append(number)
+                    amounts.append(quantity)
+        return numbers, amounts
+
+    # --- what is left ---------------------------------------------------------------------------------
+    def read(self, board: Board) -> tuple[Ints, dict[int, frozenset[int]]]:
+        """What is left by number, and what is not offered by node: as a board has it now."""
+        kept = self._kept
+        changed = None if kept is None else board.nodes.changed_since(kept[0])
+        if kept is None or changed is None:
+            left, unavailable = self._blank.copy(), {}
+            changed = set(self.rows_of)
+        else:
+            left, unavailable = kept[1].copy(), dict(kept[2])
+        views = [board.nodes[node] for node in changed if node in self.rows_of]
+        self._read_views(left, views)
+        for view in views:
+            unavailable.pop(view.id, None)
+            if view.unavailable:
+                unavailable[view.id] = view.unavailable
+        self._kept = board.nodes, left, unavailable
+        touched = [node for node in dict.fromkeys(board.touched) if node in self.rows_of]
+        left = left.copy()
+        self._read_states(left, [board.state(node) for node in touched])
+        return left, unavailable
+
+    def _read_views(self, left: Ints, views: Iterable[NodeView]) -> None:
+        numbers: list[int] = []
+        amounts: list[int] = []
+        for view in views:
+            for flavor, free in view.accelerators.items():
+                row, cells = self._of(view.id, flavor)
+                self._held(left)[row] = 0
+                numbers += self._numbers(row, cells, free.whole)
+                amounts += [WHOLE_DEVICE] * len(free.whole)
+                if free.partial:
+                    numbers += self._numbers(row, cells, [part.device_id for part in free.partial])
+                    amounts += [part.remaining for part in free.partial]
+            spaces = self._spaces[view.id]
+            for slot in view.slots:
+                numbers.append(_known(spaces, (slot.device_class, slot.flavor, slot.device_id)))
+                amounts.append(slot.free)
+        left[numbers] = amounts
+
+    def _read_states(self, left: Ints, states: Iterable[NodeState]) -> None:
+        numbers: list[int] = []
+        amounts: list[int] = []
+        for state in states:
+            for flavor, held in state.devices.items():
+                row, cells = self._of(state.view.id, flavor)
+                self._held(left)[row] = 0
+                numbers += self._numbers(row, cells, (*held.whole, *held.part))
+                amounts += [WHOLE_DEVICE] * len(held.whole)
+                amounts += held.part.values()
+            spaces = self._spaces[state.view.id]
+            for device_class, each in state.spaces.items():
+                for space in each:
+                    numbers.append(_known(spaces, (device_class, space.flavor, space.device_id)))
+                    amounts.append(space.free)
+        left[numbers] = amounts
+
+    def withheld(self, unavailable: dict[int, frozenset[int]]) -> list[int]:
+        """The numbers of what is not offered, whoever gives it back."""
+        found = []
+        for node, devices in unavailable.items():
+            for row in self.rows_of[node]:
+                cells = self._devices[row] or {}
+                found += [cells[device] for device in devices if device in cells]
+        return found
+
+    # --- asking ---------------------------------------------------------------------------------------
+    def columns(self, left: Ints) -> Columns:
+        """As a sheet has them."""
+        held = self._held(left).T
+        there = np.maximum(held, 0)
+        free = np.add.reduceat(np.add.reduce(there), self._starts)
+        is_whole = there == WHOLE_DEVICE
+        whole = np.add.reduce(is_whole, dtype=np.int64)
+        there[there >= WHOLE_DEVICE] = 0
+        part = np.maximum.reduce(there)
+        cpu, memory = (self._most(left, each) for each in (DeviceClass.CPU, DeviceClass.MEMORY))
+        return Columns(cpu, memory, free, whole, part)
+
+    def _held(self, left: Ints) -> Ints:
+        """By row, what is left of each of its devices."""
+        rows = len(self._devices)
+        found: Ints = left[: rows * self._width].reshape(self._width, rows).T
+        return found
+
+    def _most(self, left: Ints, device_class: DeviceClass) -> Ints:
+        start, count, width = self._parts[device_class]
+        found: Ints = left[start : start + count * width]
+        return found.copy() if width == 1 else np.maximum.reduce(found.reshape(count, width), axis=1)
+
+    def free(self, left: Ints, flavor: str) -> int:
+        """What can be taken of a flavor on all nodes together."""
+        spaces, rows = self._space_flavors.get(flavor), self._row_flavors.get(flavor)
+        if rows is None:
+            return 0
+        there = self._held(left)[rows] if spaces is None else left[spaces]
+        return int(np.maximum(there, 0).sum())
+
+    def state(self, view: NodeView, left: Ints) -> NodeState:
+        """A node as the numbers have it."""
+        devices: dict[str, Devices] = {}
+        held = self._held(left)
+        for row in self.rows_of[view.id]:
+            cells = self._devices[row]
+            if cells:
+                there = list(zip(cells, held[row].tolist(), strict=False))
+                whole = sorted([device for device, amount in there if amount == WHOLE_DEVICE])
+                part = {device: amount for device, amount in there if amount and amount != WHOLE_DEVICE}
+                shown = view.accelerators.get(self._flavors[row])
+                kinds = {each.device_id: each.share_kind for each in shown.partial} if shown else {}
+                devices[self._flavors[row]] = Devices(whole, part, kinds, view.memories, view.partitions)
+        spaces: dict[DeviceClass, list[Space]] = {}
+        numbers = self._spaces[view.id]
+        for slot in view.slots:
+            number = numbers[slot.device_class, slot.flavor, slot.device_id]
+            space = Space(slot.device_id, slot.flavor, int(left[number]))
+            spaces.setdefault(slot.device_class, []).append(space)
+        for each in spaces.values():
+            each.sort(key=lambda space: (space.flavor, space.device_id or 0))
+        return NodeState.of(view, devices, spaces)
+
+
+def cells_of(sheet: Sheet) -> Cells | None:
+    """Those of a sheet: kept beside the fleet's frame. None where it is too large, or cannot be counted."""
+    if len(sheet.node_ids) > MOST_NODES or not sheet.node_ids:
+        return None
+    memory = sheet.board.nodes.frame.memory
+    known = memory.get("cells")
+    if known is None or known[0] is not sheet.rows_of:
+        known = memory["cells"] = (sheet.rows_of, Cells(sheet))
+    return cast("Cells", known[1])
+
+
+def _known(spaces: dict[_SpaceKey, int], key: _SpaceKey) -> int:
+    number = spaces.get(key)
+    if number is None:
+        raise Uncounted
+    return number
+
+
+def _devices_of(view: NodeView, flavor: str) -> int:
+    free = view.accelerators.get(flavor)
+    there = 0 if free is None else len(free.whole) + len(free.partial)
+    return max(1, there, -(-view.totals.get(flavor, 0) // WHOLE_DEVICE))
