@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import pytest
 from hypothesis import event, given, settings
@@ -23,6 +25,8 @@ from steelyard.scheduling import QuotaTree
 from steelyard.scheduling.forward import Arrival, Expected, Foreseen, Forward
 from tests.unit.scheduling.build import NOW, item, node, nominal, queue_tree, request, shape, snapshot
 
+#: When a workload came, and to which queue.
+Came: TypeAlias = tuple[int, str]
 LONGEST, STEP, DAY = 30 * MINUTE, 10 * MINUTE, 10 * HOUR
 NODES, DEVICES = 3, 2
 #: A queue, how many members of one device each; at most as many as there are devices.
@@ -34,20 +38,21 @@ FLAT = queue_tree(nominal("cohort", "gpu", NODES * DEVICES * 1000), ("q", "r"))
 
 def lived(
     policy: Policy, tree: QuotaTree, bound: int, streams: list[tuple[str, int]], seed: int
-) -> tuple[Foreseen, dict[int, int]]:
-    """Ten hours in which all of these come again and again, more than can run; the submit times."""
+) -> tuple[Foreseen, dict[int, Came]]:
+    """Ten hours in which all of these come again and again, more than can run; when each came, and where."""
     shapes = [
         shape(f"s{number}", request(gpu=1000), count=size, queue=queue)
         for number, (queue, size) in enumerate(streams)
     ]
-    number, arrivals, came = iter(range(1, 10**6)), [], {}
+    number, arrivals = iter(range(1, 10**6)), []
+    came: dict[int, Came] = {}
     for at in range(NOW, NOW + DAY, STEP):
         left = NODES * DEVICES * 2 // 3  # a third of what runs for the longest time ends in a step
         turn = (at // STEP + seed) % len(shapes)
         for of in shapes[turn:] + shapes[:turn]:
             if left > 0:
                 one = next(number)
-                came[one] = at
+                came[one] = at, of.queue
                 arrivals.append(Arrival(at, of, item(one, at)))
                 left -= of.roles[0][1]
     rules = QueueRules(
@@ -74,17 +79,18 @@ def test_the_oldest_starts_within_the_longest_run_after_it_is_due(
 ) -> None:
     bound = hours * HOUR
     future, came = lived(Policy(1, order=order), FLAT, bound, streams, seed)
-    on_time(future, came, bound, 1)
+    on_time(future, came, bound, lambda _queue: 1)
 
 
-def on_time(future: Foreseen, came: dict[int, int], bound: int, phases: int) -> None:
-    """Each starts within so many of the longest runs after it is due and all before it have started."""
+def on_time(future: Foreseen, came: dict[int, Came], bound: int, phases: Callable[[str], int]) -> None:
+    """Each starts within so many of the longest runs, by queue, after it is due and all before it have
+    started."""
     older = 0  # when all that came before had started
-    for workload, at in sorted(came.items(), key=lambda each: (each[1], each[0])):
+    for workload, (at, queue) in sorted(came.items(), key=lambda each: (each[1][0], each[0])):
         if older > NOW + DAY:
             break
         due = max(at + bound // 2, older)
-        last = due + phases * LONGEST
+        last = due + phases(queue) * LONGEST
         began = future.first.get(workload, NOW + DAY if last >= NOW + DAY else 2**62)
         assert began <= last
         older = max(older, began)
@@ -121,7 +127,7 @@ def test_by_fair_share_it_takes_one_longest_run_more_for_each_level(
     policy = Policy(1, order=QueueOrder.FAIR_SHARE, queues=queues, fairness=fairness)
     future, came = lived(policy, TREE, hours * HOUR, streams, seed)
     event(f"{len(future.first) // 25 * 25} started")
-    on_time(future, came, hours * HOUR, LEVELS + 1)
+    on_time(future, came, hours * HOUR, lambda _queue: LEVELS + 1)
 
 
 def tree_of(parents: list[int]) -> tuple[QuotaTree, int]:
@@ -135,6 +141,13 @@ def tree_of(parents: list[int]) -> tuple[QuotaTree, int]:
         for name in depth
     }
     return QuotaTree(nodes, nominal("n0", "gpu", NODES * DEVICES * 1000)), max(depth.values())
+
+
+def competes(tree: QuotaTree, queue: str, asked_in: set[str]) -> int:
+    """On how many levels of the tree some of these queues are on another side than this one."""
+    own = tree.path(queue)
+    forks = {next(node for node in tree.path(other) if node in own) for other in asked_in - {queue}}
+    return len(forks)
 
 
 @st.composite
@@ -168,7 +181,8 @@ def test_by_fair_share_that_is_so_in_every_tree(
     streams = [(leaves[number % len(leaves)], size) for number, size in asks]
     future, came = lived(policy, tree, hours * HOUR, streams, seed)
     event(f"{depth} levels")
-    on_time(future, came, hours * HOUR, depth + 1)
+    asked_in = {queue for queue, _ in streams}
+    on_time(future, came, hours * HOUR, lambda queue: 1 + competes(tree, queue, asked_in))
 
 
 @pytest.mark.requirement("E12")
