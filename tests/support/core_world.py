@@ -13,6 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Limit, Policy, TreeNode
 from steelyard.model.resources import ACCELERATORS, DeviceClass, ShareKind
@@ -38,7 +39,7 @@ from steelyard.scheduling import (
     decide,
     with_unbounded_root,
 )
-from steelyard.scheduling.bundles import imagined_ids, joining_ids, may_grow
+from steelyard.scheduling.bundles import imagined_ids, may_grow
 from steelyard.scheduling.fleet import as_fleet
 from steelyard.scheduling.prices import DEVICE, Prices
 from steelyard.scheduling.run_times import Learned, RunTimes
@@ -105,7 +106,7 @@ class Job:
     placed_at: int = 0
     hold: HoldView | None = None
     ids: tuple[int, ...] = ()  # of its members, where they may leave
-    shrunk: bool = False  # ids in imagination are unlike each other only until a member leaves
+    shrunk_at: int | None = None
 
     @property
     def item(self) -> PendingItem:
@@ -152,7 +153,7 @@ class World:
         self.org_limits: dict[tuple[str, str], Limit] = {}
         for name in QUEUES:
             self.queue_limits[name, "gpu"] = Limit(QUEUE_TREE, name, "gpu", 3000)
-        self._next = 1
+        self._next, self._members = 1, count(1 << 60)
 
     def teach(self) -> None:
         """From now on one model has a price, and speeds of a template were learned from finished runs."""
@@ -278,11 +279,15 @@ class World:
             job.phase, job.hold, job.placed_at = "running", None, self.now
             job.members, job.charges = placed.members, placed.charges
             job.ids = imagined_ids(job.shape, job.attempt_id, job.members)
-            job.shrunk = False
         for growth in decisions.growths:
             job = self.jobs[growth.attempt_id]
             assert job.phase == "running"
-            job.ids = (*(job.ids or (0,) * len(job.members)), *joining_ids(growth, len(job.members)))
+            rests = self.policy.growth_window
+            assert job.shrunk_at is None or self.now - job.shrunk_at >= rests, "it grew too soon"
+            self.counts["regrown"] += job.shrunk_at is not None
+            # those that are imagined are unlike each other only until a member leaves
+            ids = tuple(next(self._members) for _ in growth.members)
+            job.ids = (*(job.ids or (0,) * len(job.members)), *ids)
             job.members = (*job.members, *growth.members)
             more = Counter({(c.tree, c.node, c.subject): c.quantity for c in growth.charges})
             job.charges = tuple(
@@ -318,7 +323,7 @@ class World:
                 job.workload_id, gone.member_id, job.shape, job.submitted, phase="stopping", why="left",
                 members=(member,), charges=charges, placed_at=job.placed_at,
             )  # fmt: skip
-        job.shrunk = True
+        job.shrunk_at = self.now
         left = {gone.member_id for gone in eviction.members}
         job.ids = tuple(number for number in job.ids if number not in left)
         job.charges = tuple(_charged_for(job, job.members))
@@ -376,7 +381,11 @@ class World:
             name: ClusterView(name, self.now, name not in self.silent) for name in ("c1", "c2")
         }
         held = by_place(m for job in self.in_phase("running", "stopping") for m in job.members)
-        running = {job.attempt_id: running_view(job) for job in self.in_phase("running", "stopping")}
+        leaves = {job.workload_id for job in self.jobs.values() if job.why == "left"}
+        running = {
+            job.attempt_id: running_view(job, job.workload_id in leaves)
+            for job in self.in_phase("running", "stopping")
+        }
         return Snapshot(
             nodes={machine.number: self._view(machine, held) for machine in MACHINES},
             flavors={name: FlavorView(name, *of, model=name) for name, of in FLAVORS.items()},
@@ -434,15 +443,16 @@ def _charged_for(job: Job, members: Iterable[MemberPlan]) -> Iterator[Charge]:
             yield replace(charge, quantity=of[charge.subject])
 
 
-def running_view(job: Job) -> RunningView:
-    """A job that has its places."""
+def running_view(job: Job, leaves: bool) -> RunningView:
+    """A job that has its places; `leaves`: some of its members are on their way out."""
     shape = job.shape
+    grows = job.phase == "running" and not leaves and may_grow(shape, job.members)
     return RunningView(
         job.attempt_id, job.workload_id, shape.key, shape.queue, shape.project, shape.priority, job.placed_at,
         job.members, job.charges, shape.preemptible, job.phase == "stopping",
         ends_by=limited(job.placed_at, shape.time_limit), least=() if job.why == "left" else least_of(shape),
         ids=job.ids if any(job.ids) else (),
-        grows=shape if job.phase == "running" and not job.shrunk and may_grow(shape, job.members) else None,
+        grows=shape if grows else None, shrunk_at=job.shrunk_at,
     )  # fmt: skip
 
 
