@@ -6,7 +6,7 @@ that is not free a node's view does not tell: it gets its place when somebody gi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import TypeAlias, cast
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.units import WHOLE_DEVICE
-from steelyard.model.workloads import MemberPlan
+from steelyard.model.workloads import AllocationPlan, MemberPlan
 from steelyard.scheduling.board import Board, NodeState, Space
 from steelyard.scheduling.devices import Devices
 from steelyard.scheduling.fleet import Fleet
@@ -31,7 +31,8 @@ _NOTHING = -(2**40)
 
 #: Numbers, and how much at each.
 Change: TypeAlias = tuple[list[int], list[int]]
-_SpaceKey: TypeAlias = tuple[DeviceClass, str, int | None]
+#: Flavor, device.
+_Key: TypeAlias = tuple[str, int | None]
 
 
 class Uncounted(Exception):
@@ -52,11 +53,12 @@ class Cells:
         self._rows = {
             (node, sheet.flavors[row]): row for node, of in sheet.rows_of.items() for row in of if held[row]
         }
-        node_of = [sheet.node_ids[number] for number in sheet.nodes.tolist()]
-        pairs = zip(node_of, sheet.flavors, held, strict=True)
+        self._node_of = [sheet.node_ids[number] for number in sheet.nodes.tolist()]
+        pairs = zip(self._node_of, sheet.flavors, held, strict=True)
         self._width = max([_devices_of(nodes[node], name) for node, name, each in pairs if each], default=1)
         self._starts = np.array([sheet.rows_of[node][0] for node in sheet.node_ids], dtype=np.int64)
-        self._spaces: dict[int, dict[_SpaceKey, int]] = {node: {} for node in sheet.node_ids}
+        #: All numbers, by node.
+        self._known: dict[int, dict[_Key, int]] = {node: {} for node in sheet.node_ids}
         self._space_flavors: dict[str, list[int]] = {}
         self._row_flavors = {name: np.flatnonzero(sheet.numbers == n) for n, name in enumerate(sheet.names)}
         self._blank = np.zeros(rows * self._width, dtype=np.int64)
@@ -74,13 +76,13 @@ class Cells:
             more[at, max(1, len(each)) :] = _NOTHING
             for column, slot in enumerate(each):
                 number = start + at * width + column
-                self._spaces[view.id][slot.device_class, slot.flavor, slot.device_id] = number
+                self._known[view.id][slot.flavor, slot.device_id] = number
                 self._space_flavors.setdefault(slot.flavor, []).append(number)
         self._parts[device_class] = start, len(views), width
         self._blank = np.concatenate([self._blank, more.ravel()])
 
     # --- numbers --------------------------------------------------------------------------------------
-    def _numbers(self, row: int, cells: dict[int, int], devices: Iterable[int]) -> list[int]:
+    def _numbers(self, row: int, cells: dict[int, int], devices: Collection[int]) -> list[int]:
         try:
             return [cells[device] for device in devices]
         except KeyError:
@@ -94,7 +96,9 @@ class Cells:
                 if found is None:
                     if len(cells) >= self._width:
                         raise Uncounted
-                    found = cells[device] = len(cells) * len(self._devices) + row
+                    found = len(cells) * len(self._devices) + row
+                    self._known[self._node_of[row]][self._flavors[row], device] = found
+                    cells[device] = found
         return found
 
     def _of(self, node: int, flavor: str) -> tuple[int, dict[int, int]]:
@@ -105,7 +109,7 @@ class Cells:
         return row, cells
 
     def places(self, members: Sequence[MemberPlan]) -> Change:
-        """What an attempt has, on the nodes that are counted."""
+        """What an attempt has on the nodes that are counted."""
         known = self._flat.get(id(members))
         if known is None:
             if len(self._flat) >= MOST_KEPT:
@@ -117,23 +121,26 @@ class Cells:
         numbers: list[int] = []
         amounts: list[int] = []
         for member in members:
-            spaces = self._spaces.get(member.node_id)
-            if spaces is None:
+            known = self._known.get(member.node_id)
+            if known is None:
                 continue
-            accelerators, others = member.pieces
-            for flavor, whole, parts in accelerators:
-                row, cells = self._of(member.node_id, flavor)
-                numbers += self._numbers(row, cells, whole)
-                amounts += [WHOLE_DEVICE] * len(whole)
-                if parts:
-                    numbers += self._numbers(row, cells, [device for device, _ in parts])
-                    amounts += [quantity for _, quantity in parts]
-            for device_class, flavor, device_id, quantity in others:
-                number = spaces.get((device_class, flavor, device_id))
-                if number is not None:
-                    numbers.append(number)
-                    amounts.append(quantity)
+            try:
+                numbers += [known[item.flavor, item.device_id] for item in member.allocations]
+                amounts += [item.quantity for item in member.allocations]
+            except KeyError:
+                offered = [item for item in member.allocations if self._is_offered(known, item)]
+                numbers += [self._number_of(item) for item in offered]
+                amounts += [item.quantity for item in offered]
         return numbers, amounts
+
+    def _is_offered(self, known: Mapping[_Key, int], item: AllocationPlan) -> bool:
+        """CPU and memory that the node does not show is passed over."""
+        return item.device_class in ACCELERATORS or (item.flavor, item.device_id) in known
+
+    def _number_of(self, item: AllocationPlan) -> int:
+        if item.device_class not in ACCELERATORS:
+            return self._known[item.node_id][item.flavor, item.device_id]
+        return self._number(*self._of(item.node_id, item.flavor), item.device_id or 0)
 
     # --- what is left ---------------------------------------------------------------------------------
     def read(self, board: Board) -> tuple[Ints, dict[int, frozenset[int]]]:
@@ -169,9 +176,8 @@ class Cells:
                 if free.partial:
                     numbers += self._numbers(row, cells, [part.device_id for part in free.partial])
                     amounts += [part.remaining for part in free.partial]
-            spaces = self._spaces[view.id]
             for slot in view.slots:
-                numbers.append(_known(spaces, (slot.device_class, slot.flavor, slot.device_id)))
+                numbers.append(self._space(view.id, slot.flavor, slot.device_id))
                 amounts.append(slot.free)
         left[numbers] = amounts
 
@@ -185,12 +191,17 @@ class Cells:
                 numbers += self._numbers(row, cells, (*held.whole, *held.part))
                 amounts += [WHOLE_DEVICE] * len(held.whole)
                 amounts += held.part.values()
-            spaces = self._spaces[state.view.id]
-            for device_class, each in state.spaces.items():
+            for each in state.spaces.values():
                 for space in each:
-                    numbers.append(_known(spaces, (device_class, space.flavor, space.device_id)))
+                    numbers.append(self._space(state.view.id, space.flavor, space.device_id))
                     amounts.append(space.free)
         left[numbers] = amounts
+
+    def _space(self, node: int, flavor: str, device: int | None) -> int:
+        number = self._known[node].get((flavor, device))
+        if number is None:
+            raise Uncounted
+        return number
 
     def withheld(self, unavailable: dict[int, frozenset[int]]) -> list[int]:
         """The numbers of what is not offered, whoever gives it back."""
@@ -247,10 +258,9 @@ class Cells:
                 kinds = {each.device_id: each.share_kind for each in shown.partial} if shown else {}
                 devices[self._flavors[row]] = Devices(whole, part, kinds, view.memories, view.partitions)
         spaces: dict[DeviceClass, list[Space]] = {}
-        numbers = self._spaces[view.id]
+        numbers = self._known[view.id]
         for slot in view.slots:
-            number = numbers[slot.device_class, slot.flavor, slot.device_id]
-            space = Space(slot.device_id, slot.flavor, int(left[number]))
+            space = Space(slot.device_id, slot.flavor, int(left[numbers[slot.flavor, slot.device_id]]))
             spaces.setdefault(slot.device_class, []).append(space)
         for each in spaces.values():
             each.sort(key=lambda space: (space.flavor, space.device_id or 0))
@@ -266,13 +276,6 @@ def cells_of(sheet: Sheet) -> Cells | None:
     if known is None or known[0] is not sheet.rows_of:
         known = memory["cells"] = (sheet.rows_of, Cells(sheet))
     return cast("Cells", known[1])
-
-
-def _known(spaces: dict[_SpaceKey, int], key: _SpaceKey) -> int:
-    number = spaces.get(key)
-    if number is None:
-        raise Uncounted
-    return number
 
 
 def _devices_of(view: NodeView, flavor: str) -> int:

@@ -210,10 +210,10 @@ class Cycle:
     def decisions(self, explained: list[Shape]) -> Decisions:
         """The answer, with the reasons of these shapes."""
         context = self.context
-        context.reservations.lift_all()
         reasons: dict[str, ShapeReasons] = {}
         own = {item.workload_id: (backoff_reason(item),) for _, item in self.waiting.later}
         if explained or context.holds:
+            context.reservations.lift_all()
             explainer = Explainer(context)
             for shape in explained:
                 reasons[shape.key] = self.heads.explained(shape, explainer.shape(shape))

@@ -101,6 +101,11 @@ class Future:
         return found
 
     @property
+    def is_moving(self) -> bool:
+        """Whether there is a copy of the board, that has to follow each step of the other."""
+        return self._moving is not None
+
+    @property
     def moving(self) -> Moving:
         """The copy of the board that things are given back on."""
         if self._moving is None:
@@ -148,15 +153,18 @@ class Lifted:
         self.board = board.beside()
         self.placer = placer.beside(self.board, ledger)
         self._some: dict[int, Reservation] = {}
+        self._asked: Sequence[Reservation] = ()
 
-    def place(self, plan: ShapePlan, some: Iterable[Reservation], avoid: Collection[int]) -> Plan | None:
-        """Where an attempt could go beside all but these. Nothing stays taken."""
-        wanted = {made.attempt_id: made for made in some}
-        for key in self._some.keys() - wanted.keys():
-            self.board.change_members(self._some[key].members, -1)
-        for key in wanted.keys() - self._some.keys():
-            self.board.change_members(wanted[key].members, 1)
-        self._some = wanted
+    def place(self, plan: ShapePlan, some: Sequence[Reservation], avoid: Collection[int]) -> Plan | None:
+        """Where an attempt could go beside all but these. Nothing stays taken. It may be asked about the
+        very same list, which must not have changed then."""
+        if some is not self._asked:
+            wanted = {made.attempt_id: made for made in some}
+            for key in self._some.keys() - wanted.keys():
+                self.board.change_members(self._some[key].members, -1)
+            for key in wanted.keys() - self._some.keys():
+                self.board.change_members(wanted[key].members, 1)
+            self._some, self._asked = wanted, some
         found = self.placer.place(plan, fresh=True, avoid=avoid)
         if found is not None:
             self.board.change_members(found.members, 1)

@@ -10,14 +10,16 @@ of that instant.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from steelyard.model.resources import ACCELERATORS
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.board import Board, allocation_room
 from steelyard.scheduling.decisions import Reservation
 from steelyard.scheduling.future import Future, Lifted
 from steelyard.scheduling.ledger import Ledger
-from steelyard.scheduling.placement import Placer, Plan, ShapePlan, allocations_of
+from steelyard.scheduling.placement import Placer, Plan, ShapePlan
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.tariff import Parts
 from steelyard.scheduling.timeline import Release, Timeline, end_if_started, latest_end
@@ -46,6 +48,8 @@ class Reservations:
         self._instants: list[tuple[int, Ledger]] = []  # each of these once
         self._at: dict[int, Ledger] = {}  # those that the next one at an instant is added to
         self._idle: dict[int, dict[str, int]] = {}  # by attempt and flavor: kept, and free now
+        #: Those that start no sooner than an instant, and what is kept for them and idle, by flavor.
+        self._later: dict[int, tuple[list[Reservation], dict[str, int]]] = {}
         self._by_queue: dict[str, int] = {}
         self._tries: dict[str, int] = {}
         self._tried = 0
@@ -54,7 +58,8 @@ class Reservations:
         self._moves = MAX_MOVES
         self._passed = MAX_PASSED
         self._known: Timeline | None = None
-        self._starts: list[Release] = []  # noted before there was a timeline
+        #: Not on the timeline, and not followed by the future yet: ends, places, charges.
+        self._news: list[tuple[Release | None, tuple[MemberPlan, ...], tuple[Charge, ...]]] = []
         self._future: Future | None = None
         self._lifted: Lifted | None = None
 
@@ -68,8 +73,8 @@ class Reservations:
         if not self.made:
             return None
         until = self.until(plan.shape)
-        later = [] if until is None else [made for made in self.made if made.starts_at >= until]
-        if not later or not self._gains(plan, later) or not self._placer.may_fit(plan):
+        later, idle = ([], {}) if until is None else self._from(until)
+        if not later or not self._gains(plan, idle) or not self._placer.may_fit(plan):
             return None
         if self._lifted is None:
             self._lifted = Lifted(self._board, self._ledger, self._placer)
@@ -81,13 +86,21 @@ class Reservations:
             self._board.change_members(found.members, -1)
         return found
 
-    def _gains(self, plan: ShapePlan, later: list[Reservation]) -> bool:
+    def _from(self, instant: int) -> tuple[list[Reservation], dict[str, int]]:
+        known = self._later.get(instant)
+        if known is None:
+            later = [made for made in self.made if made.starts_at >= instant]
+            idle: dict[str, int] = {}
+            for made in later:
+                for flavor, amount in self._idle[made.attempt_id].items():
+                    idle[flavor] = idle.get(flavor, 0) + amount
+            known = self._later[instant] = later, idle
+        return known
+
+    def _gains(self, plan: ShapePlan, idle: Mapping[str, int]) -> bool:
         """A cheap necessary test: what is free, and what is kept for them and idle, suffices in sum."""
         wanted = plan.lead.count * plan.lead.need.amount
-        return any(
-            self._board.free(name) + sum(self._idle[made.attempt_id].get(name, 0) for made in later) >= wanted
-            for name in plan.lead.flavors
-        )
+        return any(self._board.free(name) + idle.get(name, 0) >= wanted for name in plan.lead.flavors)
 
     def admits(self, plan: ShapePlan, found: Plan, gone: Sequence[RunningView] = ()) -> bool:
         """True when those of the reservations that it would meet have their quota beside it, without those
@@ -124,10 +137,10 @@ class Reservations:
         for instant, world in self._instants:
             if until is None or instant < until:
                 world.take(parts)
-        at = None
+        ends = None
         if until is not None:
-            at = self._note(Release(until, item.attempt_id, found.members, found.charges))
-        self._follow(found.members, found.charges, at)
+            ends = Release(until, item.attempt_id, found.members, found.charges)
+        self._follow(found.members, found.charges, ends)
 
     def grown(self, found: Plan) -> None:
         """Takes note of a member that joins a gang, of which nobody counts on the end."""
@@ -144,34 +157,44 @@ class Reservations:
         self._at = {}  # whom it takes the place over from is still counted there
         self._future = self._lifted = None  # who ends for it, and what it takes over, changes too much
 
-    def _note(self, release: Release) -> int | None:
-        if self._known is None:
-            self._starts.append(release)
-            return None
-        return self._known.add(release)
-
-    def _follow(self, members: tuple[MemberPlan, ...], charges: tuple[Charge, ...], at: int | None) -> None:
+    def _follow(
+        self, members: tuple[MemberPlan, ...], charges: tuple[Charge, ...], ends: Release | None
+    ) -> None:
+        """Whoever is asked next has to know of it; the future only if it is asked once more."""
         if self._lifted is not None:
             self._lifted.board.follow(members)
-        if self._future is not None:
-            self._future.took(members, charges, at)
+        self._news.append((ends, members, charges))
+        if self._future is not None and self._future.is_moving:
+            self._catch_up()
+
+    def _catch_up(self) -> Timeline:
+        if self._known is None:
+            self._known = Timeline(self._snapshot, self._now)
+        news, self._news = self._news, []
+        for ends, members, charges in news:
+            at = None if ends is None else self._known.add(ends)
+            if self._future is not None:
+                self._future.took(members, charges, at)
+        return self._known
 
     # --- making them -------------------------------------------------------------------------------
     def reserve(self, plan: ShapePlan, item: PendingItem, most: int) -> Reservation | None:
         """A place for a blocked attempt, if its queue may have another one and an instant can be named."""
         self._last = None
+        if self._tried >= MAX_TRIES:
+            return None
         queue = plan.shape.queue
         if self._by_queue.get(queue, 0) >= most or not plan.roles or item.standby:
             return None
         tries = self._tries.get(queue, 0)
-        if tries >= most + TRIES_BESIDE or self._tried >= MAX_TRIES or not self._timeline.releases:
+        if tries >= most + TRIES_BESIDE or not self._catch_up().releases:
             return None
         self._tries[queue], self._tried = tries + 1, self._tried + 1
         found = self._earliest(plan)
         if found is None:
             return None
         step, places = found
-        at = self._timeline.instant(step)
+        at = self._catch_up().instant(step)
         shape = plan.shape
         made = Reservation(
             item.workload_id, item.attempt_id, shape.key, queue, shape.project, at,
@@ -186,26 +209,19 @@ class Reservations:
         """True when the shape's last attempt got a reservation, and its queue may have another one."""
         return self._last == shape.key and self._by_queue.get(shape.queue, 0) < most
 
-    @property
-    def _timeline(self) -> Timeline:
-        if self._known is None:
-            self._known = Timeline(self._snapshot, self._now)
-            for release in self._starts:
-                self._known.add(release)
-        return self._known
-
-    def _first_step(self, plan: ShapePlan) -> int | None:
+    def _first_step(self, plan: ShapePlan, timeline: Timeline) -> int | None:
         """Before it there is no place: what is free and what ends until then does not suffice in sum."""
         wanted = plan.lead.count * plan.lead.need.amount
         steps = []
         for name in plan.lead.flavors:
             lacking = wanted - self._board.free(name)
-            steps.append(0 if lacking <= 0 else self._timeline.first_step(name, lacking))
+            steps.append(0 if lacking <= 0 else timeline.first_step(name, lacking))
         return min((step for step in steps if step is not None), default=None)
 
     def _earliest(self, plan: ShapePlan) -> tuple[int, Plan] | None:
         """The step of the timeline, and the places."""
-        first, timeline = self._first_step(plan), self._timeline
+        timeline = self._catch_up()
+        first = self._first_step(plan, timeline)
         if first is None or self._moves <= 0 or timeline.counts[first] > self._passed:
             return None
         self._passed -= timeline.counts[first]
@@ -223,15 +239,13 @@ class Reservations:
                 usage.add(made.charges)
         self._worlds.append(self._at.get(made.starts_at) or self._world(made, step))
         self.made.append(made)
-        idle = self._idle[made.attempt_id] = {}
-        for member, allocation in allocations_of(made.members):
-            room = allocation_room(self._board.state(member.node_id), allocation)
-            idle[allocation.flavor] = idle.get(allocation.flavor, 0) + max(0, min(room, allocation.quantity))
+        self._idle[made.attempt_id] = _idle(self._board, made.members)
+        self._later = {}
         self._board.change_members(made.members, -1)
-        at = None
+        ends = None
         if made.ends_at is not None:
-            at = self._note(Release(made.ends_at, made.attempt_id, made.members, made.charges))
-        self._follow(made.members, made.charges, at)
+            ends = Release(made.ends_at, made.attempt_id, made.members, made.charges)
+        self._follow(made.members, made.charges, ends)
 
     def _world(self, made: Reservation, step: int) -> Ledger:
         """What is used at the instant of the first reservation at it."""
@@ -272,3 +286,21 @@ class Reservations:
         for made in applied:
             self._board.change_members(made.members, 1)
         return blocker
+
+
+def _idle(board: Board, members: Iterable[MemberPlan]) -> dict[str, int]:
+    """By flavor, how much of some places is free now."""
+    idle: dict[str, int] = {}
+    for member in members:
+        state = board.state(member.node_id)
+        for flavor, whole, parts in member.pieces[0]:
+            devices = state.devices.get(flavor)
+            if devices is not None and (devices.whole or devices.part):
+                each = (*((device, WHOLE_DEVICE) for device in whole), *parts)
+                rooms = (min(devices.remaining(device), quantity) for device, quantity in each)
+                idle[flavor] = idle.get(flavor, 0) + sum(room for room in rooms if room > 0)
+        for allocation in member.allocations:
+            if allocation.device_class not in ACCELERATORS:
+                room = min(allocation_room(state, allocation), allocation.quantity)
+                idle[allocation.flavor] = idle.get(allocation.flavor, 0) + max(0, room)
+    return idle
