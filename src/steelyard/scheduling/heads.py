@@ -67,7 +67,6 @@ class Heads:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._bounds: Bounds | None = None
-        self._ever: dict[str, bool] = {}
         self.draining: list[Head] = []
         self.strict: dict[str, Head] = {}  # the first of each queue
         self._kept_back: dict[str, Head] = {}  # by the shape that may not pass
@@ -169,15 +168,16 @@ class Heads:
         return self._context.ledger.fits(asks)
 
     def _may_ever(self, shape: Shape) -> bool:
-        known = self._ever.get(shape.key)
-        if known is None:
-            context = self._context
-            if self._bounds is None:
-                self._bounds = bounds_of(context.snapshot.nodes, context.snapshot.flavors)
-            known = not context.is_barred(shape) and bool(context.plan(shape).roles)
-            known = known and not can_ever_fit(context.snapshot, context.policy, shape, self._bounds)
-            self._ever[shape.key] = known
-        return known
+        """Kept with the plan for as long as the nodes stay the same: strict heads are asked every cycle."""
+        context = self._context
+        if self._bounds is None:
+            self._bounds = bounds_of(context.snapshot.nodes, context.snapshot.flavors)
+        plan = context.plan(shape)
+        if plan.may_ever is None or plan.may_ever[0] is not self._bounds:
+            may = not context.is_barred(shape) and bool(plan.roles)
+            may = may and not can_ever_fit(context.snapshot, context.policy, shape, self._bounds)
+            plan.may_ever = self._bounds, may
+        return plan.may_ever[1]
 
 
 def _reason(code: ReasonCode, head: Head) -> Reason:

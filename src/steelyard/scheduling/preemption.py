@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from steelyard.model.policy import Reclaim
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import HOUR
 from steelyard.scheduling.context import EXPLAIN_EVERY, Context
@@ -38,7 +39,9 @@ Proposal: TypeAlias = tuple[HoldView, list[Eviction], list[HoldView]]
 def propose(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) -> Proposal | None:
     """A hold for the attempt with the evictions it needs, or None. Nothing is changed: whoever takes it
     gives it to `Context.add_hold`."""
-    if not plan.roles or not _is_due(context, plan) or not _has_waited(context, plan, item):
+    if not plan.roles or not _may_ask(context, plan, item) or not _is_due(context, plan):
+        return None
+    if not _has_waited(context, plan, item):
         return None
     reach, pool = pools.of(plan, item)
     if pool is None or not _is_in_reach(context, plan, pool):
@@ -53,6 +56,12 @@ def propose(context: Context, pools: Pools, plan: ShapePlan, item: PendingItem) 
             context.approximate.add(plan.shape.key)
         return None
     return _proposal(context, reach, pool, choice)
+
+
+def _may_ask(context: Context, plan: ShapePlan, item: PendingItem) -> bool:
+    """False where its queue's rules let nobody be stopped for it."""
+    rule = context.rules.of(plan.shape.queue).preemption
+    return item.guaranteed or rule.within_queue or rule.reclaim is not Reclaim.NEVER
 
 
 def _proposal(context: Context, reach: Reach, pool: Pool, choice: Choice) -> Proposal:

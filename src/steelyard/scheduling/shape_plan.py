@@ -56,6 +56,7 @@ class ShapePlan:
     class_asks: tuple[Ask, ...]
     counting: Counting
     is_barred: bool | None = None  # whatever is free; None: nobody has asked yet
+    may_ever: tuple[object, bool] | None = None  # on which nodes, whether it could ever start
     _checks: tuple[Check, ...] | None = None
     _led: dict[str, Terms] = field(default_factory=dict)
     _known: dict[tuple[tuple[str, int], ...], Terms] = field(default_factory=dict)
