@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import resource
 import sys
+import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -32,11 +34,11 @@ from steelyard.services.workloads import Desk
 from steelyard.store.store import Store
 
 ADMIN = Principal("us_0000000000000", "user", "admin", (Binding("admin", RoleName.ADMINISTRATOR, None, 1),))
-#: The most that is submitted in one pass of the loop: a group of the store's writer.
+#: The most that is submitted at once: a group of the store's writer.
 MOST_AT_ONCE = 200
 #: How far a virtual clock moves in a pass.
 STEP = 20 * MILLISECOND
-#: How long a loop that has nothing to do sleeps on the machine's clock, seconds.
+#: How long whoever has nothing to do sleeps on the machine's clock, seconds.
 REST = 0.001
 
 
@@ -97,35 +99,70 @@ def run(url: str, load: Load, profile: str, virtual: bool) -> Outcome:
             return _outcome(store, load, due, wall, time.process_time() - used)
 
 
+class Generator:
+    """Submits each workload when it is due: when asked on a virtual clock, else in a thread of its own, as
+    people do beside a server's loop."""
+
+    def __init__(self, store: Store, clock: Clock, load: Load, begun: int) -> None:
+        self.due: dict[int, tuple[str, int]] = {}  # workload → (size, when it was due)
+        self._store, self._clock, self._begun = store, clock, begun
+        self._desk = Desk(store, SnapshotSource())
+        self._arrivals, self._sent = load.arrivals(), 0
+
+    @property
+    def is_done(self) -> bool:
+        """All of it is submitted."""
+        return self._sent == len(self._arrivals)
+
+    def send(self) -> int:
+        """What is due now, durable when it returns: how many."""
+        now, futures = self._clock(), []
+        while not self.is_done and len(futures) < MOST_AT_ONCE:
+            at, queue, size = self._arrivals[self._sent]
+            if self._begun + at > now:
+                break
+            planned = self._desk.plan(ADMIN, workload(self._sent, queue, size))
+            assert isinstance(planned, Submitted)
+            self.due[planned.workload_id] = (size.name, self._begun + at)
+            futures.append(self._store.writer.submit(planned.unit))
+            self._sent += 1
+        for future in futures:
+            future.result()
+        return len(futures)
+
+    def send_all(self, stopped: threading.Event) -> None:
+        """Until the last, or until it is stopped."""
+        while not self.is_done and not stopped.is_set():
+            if not self.send():
+                time.sleep(REST)
+
+
 def _drive(
     store: Store, loop: ControlLoop, clock: Clock, load: Load, begun: int
 ) -> dict[int, tuple[str, int]]:
     """Submits and ticks until nothing is live: workload → (size, when it was due)."""
-    desk = Desk(store, SnapshotSource())
-    arrivals, sent = load.arrivals(), 0
-    due: dict[int, tuple[str, int]] = {}
+    generator, stopped = Generator(store, clock, load, begun), threading.Event()
     bar = progress(f"{load.name}: workloads finished", load.total)
-    while True:
-        now = clock()
-        futures = []
-        while sent < len(arrivals) and begun + arrivals[sent][0] <= now and len(futures) < MOST_AT_ONCE:
-            at, queue, size = arrivals[sent]
-            sent += 1
-            planned = desk.plan(ADMIN, workload(sent, queue, size))
-            assert isinstance(planned, Submitted)
-            due[planned.workload_id] = (size.name, begun + at)
-            futures.append(store.writer.submit(planned.unit))
-        for future in futures:
-            future.result()
-        busy = loop.tick()
-        for agent in loop.agents.values():
-            agent.step()  # as its own thread does in a server: what was placed starts now, not a pass later
-        assert loop.desk is not None
-        live = len(loop.desk.context.state.by_workload)
-        bar(sent - live)
-        if sent == len(arrivals) and not live:
-            return due
-        clock.step(idle=not busy and not futures)
+    with ThreadPoolExecutor(1, "generator") as threads:
+        sending = None if clock.virtual else threads.submit(generator.send_all, stopped)
+        try:
+            while True:
+                sent = generator.send() if sending is None else 0
+                was_done = generator.is_done if sending is None else sending.done()
+                busy = loop.tick()
+                for agent in loop.agents.values():
+                    agent.step()  # as its own thread does in a server: what was placed starts now
+                assert loop.desk is not None
+                live = len(loop.desk.context.state.by_workload)
+                bar(len(generator.due) - live)
+                if was_done and not live:
+                    break
+                clock.step(idle=not busy and not sent)
+        finally:
+            stopped.set()
+        if sending is not None:
+            sending.result()
+    return generator.due
 
 
 def _outcome(
