@@ -64,7 +64,7 @@ def _remedies(session: Session, found: Mapping[str, Any]) -> None:
     remedies = found.get("remedies") or ()
     if remedies:
         session.say("cli.explain.remedies")
-    elif found["decision"] == "waits" and found["reasons"]:
+    elif found["decision"] == "waits" and found["reasons"] and found.get("policy_version") is not None:
         session.say("cli.explain.no-remedy")
     for number, remedy in enumerate(remedies, 1):
         session.line(f"  {number}. {one_line(locale.remedy_text(remedy, session.lang))}")

@@ -23,7 +23,7 @@ from steelyard.services.evictions import eviction_views
 from steelyard.services.model_choices import chosen_models, known_models, models_view
 from steelyard.services.past_reasons import past_reasons
 from steelyard.services.policy import routes
-from steelyard.services.reasons import own_reasons, reason_view, scoped_reason, starving_reasons
+from steelyard.services.reasons import own_reasons, reason_view, scoped_reason, starving_reasons, with_names
 from steelyard.services.remedies import elsewhere, remedy_view
 from steelyard.services.scaled import is_elastic, scaled_down
 from steelyard.services.shapes import read_shape
@@ -124,7 +124,8 @@ def _waiting(connection: View, scope: Scope, snapshots: FullSnapshots, row: Reco
     if looked is None:
         stored = repository.open_reasons(connection, [row["shape_id"]]).get(row["shape_id"])
         looked = stored["t0"] if stored else None
-    shown = tuple(scoped_reason(_with_outage(connection, reason), scope) for reason in reasons)
+    scoped = (scoped_reason(_with_outage(connection, reason), scope) for reason in reasons)
+    shown = with_names(connection, scope, scoped)
     position = place if row["phase"] == Phase.QUEUED else None
     return {
         **_answer(decision, shown, position, ahead, looked, found.approximate, policy.version),

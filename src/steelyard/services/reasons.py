@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from steelyard.model.ids import PREFIXES
+from steelyard.model.ids import PREFIXES, parse, render
 from steelyard.model.lifecycle import Phase
 from steelyard.model.organisation import Scope
 from steelyard.model.reasons import Holder, Reason, ReasonCode
 from steelyard.scheduling.barriers import WAKE_RELEASED, WAKE_SCALED, WAKE_TIME
+from steelyard.store import workloads as repository
+from steelyard.store.database import View
 from steelyard.store.scoped import Record
 
 WAKE_OWNER = "released-by-owner"
@@ -137,6 +139,28 @@ def waiting_reasons(
         )
     shared = read_reasons(shape_row["reasons_json"])
     return (*own, *(scoped_reason(reason, scope) for reason in shared), *starving_reasons(row, now))
+
+
+def with_names(connection: View, scope: Scope, reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """The reasons with the names of workloads that hold something and don't run: a place that is planned, or
+    kept, for them. Names within the scope alone."""
+    listed = tuple(reasons)
+    ids = {parse("workload", holder.id) for each in listed for holder in each.holders if _lacks_name(holder)}
+    if not ids:
+        return listed
+    names = {render("workload", number): str(row["name"])
+             for number, row in repository.names_of(connection, scope, ids).items()}  # fmt: skip
+    return tuple(
+        replace(each, holders=tuple(
+            replace(holder, name=names.get(holder.id)) if _lacks_name(holder) else holder
+            for holder in each.holders
+        ))
+        for each in listed
+    )  # fmt: skip
+
+
+def _lacks_name(holder: Holder) -> bool:
+    return holder.kind == "workload" and holder.name is None and bool(holder.id)
 
 
 def starving_reasons(row: Record, now: int) -> tuple[Reason, ...]:

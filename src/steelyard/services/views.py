@@ -19,7 +19,7 @@ from steelyard.model.workloads import Shape
 from steelyard.services import groups
 from steelyard.services.evaluations import evaluation_view, evaluations_of_model
 from steelyard.services.evictions import eviction_views, made_views
-from steelyard.services.reasons import own_reasons, reason_view, waiting_reasons
+from steelyard.services.reasons import own_reasons, reason_view, waiting_reasons, with_names
 from steelyard.services.releases import outline, people_of
 from steelyard.services.shapes import read_shape
 from steelyard.store import releases, waiting
@@ -124,7 +124,7 @@ def workload_view(connection: View, scope: Scope, row: Record, history: OrgHisto
     attempts = repository.attempts_of(connection, row["id"])
     shape_row = repository.open_reasons(connection, [row["shape_id"]]).get(row["shape_id"])
     hold = repository.hold_of(connection, row["attempt_id"]) if row["phase"] == Phase.RESERVED else None
-    reasons = waiting_reasons(row, shape_row, scope, now, hold)
+    reasons = with_names(connection, scope, waiting_reasons(row, shape_row, scope, now, hold))
     shown = attempt_views(connection, scope, attempts, now)
     verdicts = [attempt["verdict"] for attempt in shown if attempt["verdict"] is not None]
     ahead = None

@@ -110,6 +110,8 @@ def test_a_short_one_goes_before_a_reserved_gang_and_a_long_one_does_not(house: 
     assert [bool(members(house, each)) for each in (gang, long, short)] == [False, False, True]
     answer = workloads.explain_workload(house.desk, ADMIN, parse("workload", long))
     assert [reason["code"] for reason in answer["reasons"]] == ["reserved-for"]
+    named = [[holder["name"] for holder in reason["holders"]] for reason in answer["reasons"]]
+    assert named == [[house.show(gang)["name"]]], "whose place it is is told by its name"
     house.run_until(lambda: house.phase(gang) == "running", step=200_000)
     assert house.phase(long) == "queued"
     house.run_dry()

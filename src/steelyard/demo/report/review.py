@@ -54,7 +54,8 @@ def _queueing(row: Json, say: Speech) -> Sequence[Child]:
 def _failures(row: Json, say: Speech) -> Sequence[Child]:
     stage = say.word("stage", row["stage"]) if row["stage"] else "–"
     responsible = say.word("responsible", row["responsible"]) if row["responsible"] else "–"
-    return row["failure"] or "–", stage, str(row["count"]), responsible
+    failure = say.word("failed", row["failure"]) if row["failure"] else "–"
+    return failure, stage, str(row["count"]), responsible
 
 
 def _unattributed(row: Json, say: Speech) -> Sequence[Child]:
