@@ -6,6 +6,7 @@ that is not free a node's view does not tell: it gets its place when somebody gi
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import TypeAlias, cast
@@ -29,8 +30,8 @@ MOST_KEPT = 20_000
 #: Stands where a node has fewer pieces of CPU or memory than others: less than any claim.
 _NOTHING = -(2**40)
 
-#: Numbers, and how much at each.
-Change: TypeAlias = tuple[list[int], list[int]]
+#: Numbers, and how much at each: one after the other, as arrays that are put together fast.
+Change: TypeAlias = tuple["array[int]", "array[int]"]
 #: Flavor, device.
 _Key: TypeAlias = tuple[str, int | None]
 
@@ -56,6 +57,7 @@ class Cells:
         self._node_of = [sheet.node_ids[number] for number in sheet.nodes.tolist()]
         pairs = zip(self._node_of, sheet.flavors, held, strict=True)
         self._width = max([_devices_of(nodes[node], name) for node, name, each in pairs if each], default=1)
+        self._count = np.int8 if self._width < 128 else np.int64  # enough for the devices of a node
         self._starts = np.array([sheet.rows_of[node][0] for node in sheet.node_ids], dtype=np.int64)
         #: All numbers, by node.
         self._known: dict[int, dict[_Key, int]] = {node: {} for node in sheet.node_ids}
@@ -131,7 +133,7 @@ class Cells:
                 offered = [item for item in member.allocations if self._is_offered(known, item)]
                 numbers += [self._number_of(item) for item in offered]
                 amounts += [item.quantity for item in offered]
-        return numbers, amounts
+        return array("q", numbers), array("q", amounts)
 
     def _is_offered(self, known: Mapping[_Key, int], item: AllocationPlan) -> bool:
         """CPU and memory that the node does not show is passed over."""
@@ -213,17 +215,15 @@ class Cells:
         return found
 
     # --- asking ---------------------------------------------------------------------------------------
-    def columns(self, left: Ints) -> Columns:
-        """As a sheet has them."""
-        held = self._held(left).T
-        there = np.maximum(held, 0)
-        free = np.add.reduceat(np.add.reduce(there), self._starts)
-        is_whole = there == WHOLE_DEVICE
-        whole = np.add.reduce(is_whole, dtype=np.int64)
-        there[there >= WHOLE_DEVICE] = 0
+    def columns(self, left: Ints) -> tuple[Columns, Ints]:
+        """As a sheet has them; and what is free of each row's devices."""
+        there = np.maximum(self._held(left).T, 0)
+        rows = np.add.reduce(there)
+        whole = np.add.reduce((there == WHOLE_DEVICE).view(np.int8), dtype=self._count)
+        np.copyto(there, 0, where=there >= WHOLE_DEVICE)
         part = np.maximum.reduce(there)
-        cpu, memory = (self._most(left, each) for each in (DeviceClass.CPU, DeviceClass.MEMORY))
-        return Columns(cpu, memory, free, whole, part)
+        cpu, memory = self._most(left, DeviceClass.CPU), self._most(left, DeviceClass.MEMORY)
+        return Columns(cpu, memory, np.add.reduceat(rows, self._starts), whole.astype(np.int64), part), rows
 
     def _held(self, left: Ints) -> Ints:
         """By row, what is left of each of its devices."""
@@ -236,13 +236,12 @@ class Cells:
         found: Ints = left[start : start + count * width]
         return found.copy() if width == 1 else np.maximum.reduce(found.reshape(count, width), axis=1)
 
-    def free(self, left: Ints, flavor: str) -> int:
-        """What can be taken of a flavor on all nodes together."""
-        spaces, rows = self._space_flavors.get(flavor), self._row_flavors.get(flavor)
-        if rows is None:
+    def free(self, left: Ints, rows: Ints, flavor: str) -> int:
+        """What can be taken of a flavor on all nodes together. `rows`: as `columns` says."""
+        spaces, of = self._space_flavors.get(flavor), self._row_flavors.get(flavor)
+        if of is None:
             return 0
-        there = self._held(left)[rows] if spaces is None else left[spaces]
-        return int(np.maximum(there, 0).sum())
+        return int((rows[of] if spaces is None else np.maximum(left[spaces], 0)).sum())
 
     def state(self, view: NodeView, left: Ints) -> NodeState:
         """A node as the numbers have it."""

@@ -74,7 +74,10 @@ class Future:
         self.ledger.take(parts)
         self.later.took(parts, self.timeline.releases, at)
         if self._instants is not None:
-            self._instants.took(members, at)
+            try:
+                self._instants.took(members, at)
+            except Uncounted:
+                self._instants = None
         if self._moving is not None:
             self._moving.took(members, at)
 

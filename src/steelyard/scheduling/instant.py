@@ -7,6 +7,7 @@ which everything that ends by then was given back.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,7 +33,7 @@ class _Then(Board):
         self._cells = cells
         self._left = left
         self._there: dict[str, int] = {}
-        self.columns = cells.columns(left)
+        self.columns, self._held = cells.columns(left)
 
     def state(self, node_id: int) -> NodeState:
         """The node's working copy."""
@@ -53,7 +54,7 @@ class _Then(Board):
             return 0
         there = self._there.get(flavor)
         if there is None:
-            there = self._there[flavor] = self._cells.free(self._left, flavor)
+            there = self._there[flavor] = self._cells.free(self._left, self._held, flavor)
         return there + self._free.get(flavor, 0)
 
     def room(self, flavor: str) -> Room:
@@ -115,20 +116,22 @@ class Instants:
         return left
 
     def _changes(self, many: Sequence[Sequence[MemberPlan]]) -> tuple[Ints, Ints]:
-        numbers: list[int] = []
-        amounts: list[int] = []
+        numbers, amounts = array("q"), array("q")
         for members in many:
             of, each = self._cells.places(members)
             numbers += of
             amounts += each
-        return np.array(numbers, dtype=np.int64), np.array(amounts, dtype=np.int64)
+        return np.frombuffer(numbers, dtype=np.int64), np.frombuffer(amounts, dtype=np.int64)
 
     def took(self, members: Sequence[MemberPlan], at: int | None) -> None:
         """The cycle has taken this. `at`: where its end was put among the ends."""
         self._taken.append(members)
-        if at is not None:
-            for count in [count for count in self._ended if count > at]:
-                del self._ended[count]
+        if at is not None and any(count > at for count in self._ended):
+            numbers, amounts = self._changes([members])
+            self._ended = {count + (count > at): ended for count, ended in self._ended.items()}
+            for count, ended in self._ended.items():
+                if count > at:
+                    np.add.at(ended, numbers, amounts)
 
 
 def instants(board: Board, placer: Placer, ledger: Ledger) -> Instants | None:

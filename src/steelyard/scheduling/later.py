@@ -40,7 +40,7 @@ class _After(Mapping[_Key, int]):
         return made
 
     def add(self, flow: Flow, quantity: int) -> None:
-        """Before anything is asked: so much more has ended."""
+        """So much more has ended. What is above is to be forgotten."""
         key = flow[0][0]
         if key not in self._roots:
             if not any([local for _, local in flow[:-1]]):
@@ -148,8 +148,10 @@ class Later(Ledger):
         """So much more is charged by now. `ends`, and `at`: where its end was put among them."""
         self._ends = ends
         if at is not None:
-            for count in [count for count in self._after if count > at]:
-                del self._after[count]
+            self._after = {count + (count > at): worlds for count, worlds in self._after.items()}
+            for count, worlds in self._after.items():
+                if count > at:
+                    self._take_off(worlds, parts)
         for tree, each in parts:
             roots = self._roots[tree]
             for _, flow, _ in each:
@@ -158,6 +160,12 @@ class Later(Ledger):
                     for worlds in self._after.values():
                         for world in worlds:
                             world[tree].forget(root)
+
+    def _take_off(self, worlds: Iterable[Mapping[str, _After]], parts: Parts) -> None:
+        for world in worlds:
+            for tree, each in parts:
+                for _, flow, quantity in each:
+                    world[tree].add(flow, quantity)
 
     def passes(self, checks: Iterable[Check]) -> bool:
         """As a ledger does."""

@@ -17,6 +17,7 @@ from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.board import Board, allocation_room
 from steelyard.scheduling.decisions import Reservation
+from steelyard.scheduling.devices import Devices
 from steelyard.scheduling.future import Future, Lifted
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import Placer, Plan, ShapePlan
@@ -112,6 +113,15 @@ class Reservations:
             if (until is None or instant < until) and not self._has_room(instant, world, parts, gone):
                 return False
         return True
+
+    def may_admit(self, plan: ShapePlan) -> bool:
+        """A cheap necessary test: False where an attempt would delay one of them wherever it goes."""
+        if not self.made:
+            return True
+        until, checks = self.until(plan.shape), plan.checks
+        return all(
+            world.passes(checks) for instant, world in self._instants if until is None or instant < until
+        )
 
     def _has_room(self, instant: int, world: Ledger, parts: Parts, gone: Sequence[RunningView]) -> bool:
         if not gone:
@@ -296,11 +306,17 @@ def _idle(board: Board, members: Iterable[MemberPlan]) -> dict[str, int]:
         for flavor, whole, parts in member.pieces[0]:
             devices = state.devices.get(flavor)
             if devices is not None and (devices.whole or devices.part):
-                each = (*((device, WHOLE_DEVICE) for device in whole), *parts)
-                rooms = (min(devices.remaining(device), quantity) for device, quantity in each)
-                idle[flavor] = idle.get(flavor, 0) + sum(room for room in rooms if room > 0)
+                free = len(set(whole).intersection(devices.whole)) * WHOLE_DEVICE
+                free += sum([_part(devices, device) for device in whole]) if devices.part else 0
+                free += sum([max(0, min(devices.remaining(device), quantity)) for device, quantity in parts])
+                idle[flavor] = idle.get(flavor, 0) + free
         for allocation in member.allocations:
             if allocation.device_class not in ACCELERATORS:
                 room = min(allocation_room(state, allocation), allocation.quantity)
                 idle[allocation.flavor] = idle.get(allocation.flavor, 0) + max(0, room)
     return idle
+
+
+def _part(devices: Devices, device: int) -> int:
+    """What is left of a device that is not whole."""
+    return max(0, min(devices.part.get(device, 0), WHOLE_DEVICE))

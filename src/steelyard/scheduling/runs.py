@@ -109,7 +109,8 @@ class Runs(Layered[int, RunningView]):
     def _timed(self) -> _Times:
         known, since = self._times, self._times_since
         if known is None:
-            known = self._times = _in_time(self.values()) if since is None else _later(*since)
+            is_short = since is not None and len(since[1]) * 4 < len(self)  # else all of it is sorted faster
+            known = self._times = _later(*since) if since and is_short else _in_time(self.values())
             self._times_since = None
         return known
 
