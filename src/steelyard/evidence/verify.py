@@ -45,6 +45,7 @@ SELF = "verify/verify.py"
 LEAVES, START, END = "audit/leaves.jsonl", "audit/start.ckpt", "audit/end.ckpt"
 CONSISTENCY, HEADS, POLICY = "audit/consistency.json", "audit/stream-heads.json", "audit/policy.txt"
 SEGMENTS, CAPACITY = "usage/segments.jsonl", "usage/capacity.jsonl"
+RECEIPTS = "usage/receipts.jsonl"
 KINDS = ("holding", "idle", "unavailable", "unknown")
 MAX_INT = 2**53 - 1
 OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -90,6 +91,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "complete": ("the log is complete from its first leaf", "日志自第一条起完整"),
     "streams": ("complete for these streams: {names}", "以下流完整：{names}"),
     "no-log": ("the bundle holds no audit log", "证据包不含审计日志"),
+    "receipts": ("receipts of releases: {count}", "释放回执：{count} 份"),
     "no-usage": ("the bundle holds no usage segments", "证据包不含用量分段"),
     "usage": (
         "usage: held + idle + unavailable + unknown = capacity at every instant, {count} resource dimensions",
@@ -228,6 +230,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     # problems: usage
     "row": ("line {line}: {why}", "第 {line} 行：{why}"),
+    "receipt": (
+        "leaf {leaf} has the receipt of {of}; it is not here, or says something else",
+        "第 {leaf} 条记录含 {of} 的回执；此文件中没有，或内容不同",
+    ),
     "conservation": (
         "{resource} {dimension}: from {t} µs on, held + idle + unavailable + unknown is capacity + {by}",
         "{resource} {dimension}：自 {t} 微秒起，占用+空闲+不可用+未知 = 容量 + {by}",
@@ -1247,6 +1253,43 @@ def _add_rows(directory: str, path: str, field: str, sign: int,
         steps[name][t1] -= sign * amount
 
 
+def check_receipts(directory: str) -> list[Finding]:
+    """Each receipt that a leaf has, of an attempt that ended or a member that left one that goes on, stands
+    in usage/receipts.jsonl if it was confirmed within the manifest's scope. Returns the problems; a note
+    `receipts` if there are none."""
+    report = Report()
+    report.attempt(RECEIPTS, _compare_receipts, directory, report)
+    return report.problems or report.notes
+
+
+def _compare_receipts(directory: str, report: Report) -> None:
+    with open(os.path.join(directory, "manifest.json"), "rb") as file:
+        scope = loads(file.read(), "manifest.json")["predicate"]["scope"]
+    with open(os.path.join(directory, RECEIPTS), "rb") as file:
+        lines = file.read().splitlines()
+    known = {_receipt_of(line, number) for number, line in enumerate(lines, 1)}
+    with open(os.path.join(directory, LEAVES), "rb") as file:
+        for number, line in enumerate(file):
+            detail = loads(line, LEAVES)["detail"] if b'"receipt":{' in line else {}
+            receipt = detail.get("receipt")
+            if not isinstance(receipt, dict) or not scope["from"] <= receipt["confirmed"] < scope["to"]:
+                continue
+            key = (receipt["attempt"], detail.get("member"), receipt["state"], receipt["confirmed"])
+            if key not in known:
+                report.problem(RECEIPTS, "receipt", leaf=number, of=key[1] or key[0])
+    report.note("receipts", count=len(lines))
+
+
+def _receipt_of(line: bytes, number: int) -> tuple[Any, ...]:
+    try:
+        row = loads(line, RECEIPTS)
+        found = row["attempt"], row["member"], row["state"], row["confirmed"]
+        hash(found)
+        return found
+    except (Wrong, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise Wrong(RECEIPTS, "row", line=number, why=reason(error)) from None
+
+
 # --- all together ---------------------------------------------------------------------------------------
 
 
@@ -1277,6 +1320,9 @@ def check_bundle(directory: str, keys: Iterable[str] = (), anchors: Sequence[str
             (report.notes if finding.code == "usage" else report.problems).append(finding)
     else:
         report.note("no-usage")
+    if RECEIPTS in entries and LEAVES in entries:
+        for finding in check_receipts(directory):
+            (report.notes if finding.code == "receipts" else report.problems).append(finding)
     check_signoffs(entries, report)
     return report
 

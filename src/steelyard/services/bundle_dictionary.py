@@ -38,6 +38,12 @@ DICTIONARY: dict[str, Any] = {
             "availability": "available, unavailable.planned, unavailable.unplanned or unknown",
         },
         "waits.jsonl": {"reason": "what the attempt waited for during [t0, t1)"},
+        "receipts.jsonl": {
+            "member": "who left an attempt that goes on, by role and index; null: the attempt ended",
+            "state": "confirmed, quarantined or not-observable",
+            "confirmed": _TIME,
+            "reasons": "why something is kept back; empty where all is proven free",
+        },
         "refusals.jsonl": {"leaf": "seq of its leaf in audit/leaves.jsonl", "asked": _QUANTITY},
         "coverage.jsonl": {"blind": "why the source was not observed during [t0, t1)"},
         "report.json": {"held": _SUM, "by_state": _SUM, "quantity_time": _SUM, "capacity_time": _SUM},

@@ -54,11 +54,12 @@ def batched(rows: Iterable[Any]) -> Iterator[list[Any]]:
 def usage_files(
     view: View, books: Books, window: Window, checks: list[CheckResult], report: Json
 ) -> dict[str, Pieces]:
-    """Segments and capacity that a stranger can sum, waits, refusals, blind times, checks, the report."""
+    """Segments and capacity that a stranger can sum, waits, receipts, refusals, blind times, checks, sums."""
     return {
         "usage/segments.jsonl": lines(_segments(books, window)),
         "usage/capacity.jsonl": lines(_capacity(books, window)),
         "usage/waits.jsonl": lines(_waits(books, window)),
+        "usage/receipts.jsonl": lines(_receipts(view, window)),
         "usage/refusals.jsonl": lines(_refusals(view, window)),
         "usage/coverage.jsonl": lines(_coverage(view, window)),
         "usage/conservation.json": dump({"checks": [result_view(check) for check in checks]}),
@@ -154,6 +155,23 @@ def _waits(books: Books, window: Window) -> Iterable[Json]:
                 "t0": span[0],
                 "t1": span[1],
             }
+
+
+def _receipts(view: View, window: Window) -> Iterable[Json]:
+    """Of attempts that ended, and of members that left one that goes on; each stands in a leaf, too."""
+    for row in usage_rows.receipts_between(view, window):
+        yield {
+            "workload": render("workload", row["workload_id"]),
+            "attempt": render("attempt", row["attempt"]),
+            "member": None if row["part"] is None else render("member", row["part"]),
+            "role": row["role"],
+            "index": row["idx"],
+            **{name: row[name] for name in ("state", "control", "ledger", "probe", "probed_at")},
+            "confirmed": row["confirmed_at"],
+            "counts": decode(row["counts_json"] or "{}"),
+            "residue": decode(row["residue_json"]),
+            "reasons": decode(row["reasons_json"] or "[]"),
+        }
 
 
 def _refusals(view: View, window: Window) -> Iterable[Json]:

@@ -262,3 +262,45 @@ def test_bundles_are_for_auditors(house: House, signer: LogSigner) -> None:
     member = Principal("us_1", "user", "ann", (Binding("ann", RoleName.MEMBER, "detect", 1),))
     with pytest.raises(ForbiddenError):
         export_bundle(house.store, member, signer)
+
+
+def shrunk(house: House) -> str:
+    """An elastic gang of eight that goes on, and two of its members left for a higher priority."""
+    gpus = {"cpu": "1", "memory": "1Gi", "gpu": 1}
+    gang = house.submit("gang", count=8, min=3, requests=gpus, expect={"run": "600s"})
+    house.run_until(lambda: house.phase(gang) == "running")
+    high = house.submit("high", priorityClass="high", count=2, requests=gpus, expect={"run": "600s"})
+    house.run_until(lambda: house.phase(high) == "running")
+    return gang
+
+
+@pytest.mark.requirement("G7")
+def test_members_that_left_a_gang_that_goes_on_have_their_receipts_in_the_bundle(
+    house: House, signer: LogSigner, tmp_path: Path
+) -> None:
+    gang = shrunk(house)
+    files = export_bundle(house.store, ADMIN, signer, 0)
+    rows = [json.loads(line) for line in files["usage/receipts.jsonl"].splitlines()]
+    assert [(row["workload"], row["index"], row["state"]) for row in rows] == [
+        (gang, 6, "confirmed"), (gang, 7, "confirmed")
+    ]  # fmt: skip
+    (attempt,) = house.show(gang)["attempts"]
+    assert {row["attempt"] for row in rows} == {attempt["id"]}
+    assert {row["member"] for row in rows} == {one["id"] for one in attempt["members"] if one["index"] > 5}
+    folder = unpack(files, tmp_path / "bundle")
+    status, answer = verify(folder)
+    assert (status, answer["problems"]) == (0, [])
+    assert [note["params"] for note in answer["notes"] if note["code"] == "receipts"] == [{"count": 2}]
+
+
+def test_a_receipt_that_a_leaf_has_and_the_bundle_has_not_is_found(
+    house: House, signer: LogSigner, tmp_path: Path
+) -> None:
+    shrunk(house)
+    folder = unpack(export_bundle(house.store, ADMIN, signer, 0), tmp_path / "bundle")
+    path = folder / "usage/receipts.jsonl"
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    status, answer = verify(folder)
+    assert status == 1
+    problems = {(each["file"], each["code"]) for each in answer["problems"]}
+    assert ("usage/receipts.jsonl", "receipt") in problems
