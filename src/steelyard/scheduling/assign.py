@@ -54,10 +54,16 @@ def _groups(context: Context, plan: ShapePlan) -> Sequence[ResourceGroup]:
 
 
 def _anywhere(context: Context, plan: ShapePlan, item: PendingItem) -> Plan | None:
+    placer, reservations = context.placer, context.reservations
+    placer.cut_short = False
+    if not plan.roles or not context.ledger.passes(plan.checks):
+        return None  # wherever it goes, and whatever is kept for others
+    if not item.guaranteed and not reservations.may_admit(plan):
+        return None
     for avoid in ((item.avoid, ()) if item.avoid else ((),)):
-        for place in (context.placer.place, context.reservations.place_before):
+        for place in (placer.place, reservations.place_before):
             found = place(plan, avoid=avoid)
-            if found is not None and (item.guaranteed or context.reservations.admits(plan, found)):
+            if found is not None and (item.guaranteed or reservations.admits(plan, found)):
                 return found
             if found is not None:
                 context.board.change_members(found.members, 1)
