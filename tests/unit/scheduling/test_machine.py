@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from steelyard.model.policy import (
+    FlavorFungibility,
     ModelOrder,
     NodeOrder,
     Policy,
     Precedence,
     PreemptionRule,
+    QueueingStrategy,
+    QueueOrder,
     QueueRules,
+    Reclaim,
     ResourceGroup,
+    Search,
 )
 from steelyard.scheduling import decide
 from tests.support.core_checks import check_placements
@@ -45,6 +50,37 @@ SCORED = (
     Policy(7, nodes=NodeOrder.NODE_VALUE, models=ModelOrder.ADVANTAGE),
     Policy(8, nodes=NodeOrder.BEST_FIT, defaults=QueueRules(reservations=0)),
 )
+
+#: Other orders, searches and bounds than those above.
+UNLIKE = (
+    Policy(
+        11, order=QueueOrder.FAIR_SHARE, growth_window=SECOND,
+        queues={"q1": QueueRules(weight=4000), "left": QueueRules(weight=500)},
+    ),
+    Policy(
+        12, order=QueueOrder.STRICT_PRIORITY, defaults=QueueRules(strategy=QueueingStrategy.STRICT_FIFO)
+    ),
+    Policy(
+        13, order=QueueOrder.FAIR_SHARE,
+        defaults=QueueRules(
+            starvation_bound=4 * SECOND, precedence=Precedence.SHORTEST_FIRST, reservations=2
+        ),
+    ),
+    Policy(
+        14, nodes=NodeOrder.NODE_VALUE, models=ModelOrder.ADVANTAGE, growth_window=SECOND,
+        defaults=QueueRules(starvation_bound=2 * SECOND),
+    ),
+    Policy(
+        15, defaults=QueueRules(fungibility=FlavorFungibility(Search.TRY_NEXT, Search.MAY_STOP)),
+        preemption=PreemptionRule(
+            reclaim=Reclaim.LOWER_PRIORITY, borrow_below=6, delay=2 * SECOND, per_hour=30
+        ),
+    ),
+    Policy(
+        16, order=QueueOrder.FAIR_SHARE, models=ModelOrder.ADVANTAGE, nodes=NodeOrder.BEST_FIT,
+        max_evicted=1500, max_victims=3,
+    ),
+)  # fmt: skip
 
 
 class Core(RuleBasedStateMachine):
@@ -169,6 +205,19 @@ def test_the_books_add_up_where_gangs_get_members_and_give_them_up() -> None:
 @pytest.mark.parametrize("seed", range(200, 220))
 def test_the_books_add_up_where_gangs_give_up_members_for_long(seed: int) -> None:
     assert run(seed, 2_000, RESTLESS, elastic=True, comes=0.3).counts["placed"] > 100
+
+
+@pytest.mark.parametrize("policy", UNLIKE, ids=lambda policy: str(policy.version))
+def test_the_books_add_up_by_other_rules(policy: Policy) -> None:
+    assert run(policy.version, 50, (policy,), elastic=True).counts["placed"] > 5
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(300, 306))
+@pytest.mark.parametrize("policy", UNLIKE, ids=lambda policy: str(policy.version))
+def test_the_books_add_up_by_other_rules_for_long(policy: Policy, seed: int) -> None:
+    world = run(seed, 1_500, (policy,), elastic=seed % 2 == 0, comes=0.3)
+    assert world.counts["placed"] > 100
 
 
 @pytest.mark.soak
