@@ -19,6 +19,7 @@ from math import isqrt
 from typing import TypeAlias
 
 from steelyard.model.policy import QUEUE_TREE, Fairness
+from steelyard.scheduling.memo import MOST_KEPT
 from steelyard.scheduling.quota import QuotaTree, total_usage
 from steelyard.scheduling.views import Charge
 
@@ -32,6 +33,7 @@ _BITS = 40  # of the exponent's fraction
 Who: TypeAlias = tuple[str, str, str]
 #: (queue, project, user, subject)
 Used: TypeAlias = tuple[str, str, str, str]
+_Keys: TypeAlias = tuple[tuple[Used, ...], tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,7 @@ class Past:
         self._tree = tree
         self._nodes: dict[tuple[str, str], int] = {}  # of what has started, in parts of ONE ÷ UNIT
         self._sums: dict[Used, int] = {}
+        self._keys = self._kept()
         self.starts: dict[str, int] = {}  # by queue, how many have started in this cycle
         if not self.counts:
             self._history = History()
@@ -149,19 +152,35 @@ class Past:
                     self._charge(who, item.subject, item.quantity)
 
     def _charge(self, who: Who, subject: str, quantity: int) -> None:
+        amount, sums, nodes = quantity * UNIT * self.penalty // ONE, self._sums, self._nodes
+        keys = self._keys.get((who, subject))
+        if keys is None:
+            keys = self._keys[who, subject] = self._keys_of(who, subject)
+        for used in keys[0]:
+            sums[used] = sums.get(used, 0) + amount
+        for key in keys[1]:
+            nodes[key] = nodes.get(key, 0) + amount
+
+    def _keys_of(self, who: Who, subject: str) -> _Keys:
+        """What a charge counts in: of its queue, project and user; of the queue and all above it."""
         queue, project, user = who
-        amount, sums = quantity * UNIT * self.penalty // ONE, self._sums
-        key = (queue, "", "", subject)
-        sums[key] = sums.get(key, 0) + amount
+        sums = [(queue, "", "", subject)]
         if project:
-            key = (queue, project, "", subject)
-            sums[key] = sums.get(key, 0) + amount
+            sums.append((queue, project, "", subject))
         if user:
-            key = (queue, project, user, subject)
-            sums[key] = sums.get(key, 0) + amount
-        tree, nodes = self._tree, self._nodes
-        for node in tree.path(queue) if tree is not None and queue in tree.nodes else ():
-            nodes[node, subject] = nodes.get((node, subject), 0) + amount
+            sums.append((queue, project, user, subject))
+        tree = self._tree
+        path = tree.path(queue) if tree is not None and queue in tree.nodes else ()
+        return (*sums,), tuple((node, subject) for node in path)
+
+    def _kept(self) -> dict[tuple[Who, str], _Keys]:
+        """The keys made by earlier cycles, beside the tree they follow from."""
+        if self._tree is None:
+            return {}
+        kept = self._tree.memory.get("past")
+        if not isinstance(kept, dict) or len(kept) > MOST_KEPT:
+            kept = self._tree.memory["past"] = {}
+        return kept
 
     def node(self, node: str, subject: str) -> int:
         """Of a queue or cohort, in millionths."""
