@@ -2,18 +2,27 @@
 
 Level-triggered: at every pass it is looked at anew who holds what is being drained. A replica of a service
 leaves only while enough others are ready (its guarantee, or all that are wanted where fewer are); where not,
-one more is started first, and ended once the service is whole again. `at-once` asks all without regard.
+one more is started first, and ended once the service is whole again. `at-once` asks all without regard. An
+elastic gang that can go on without its members there gives up only them, and those of higher indexes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from steelyard.control.commands import stop_attempt
 from steelyard.control.context import Context
+from steelyard.control.leaving import ask_to_leave
 from steelyard.model.ids import render
 from steelyard.model.lifecycle import Phase
-from steelyard.services.departures import AT_ONCE, DRAINED, RUNS, departure_order, may_leave
+from steelyard.services.departures import (
+    AT_ONCE,
+    DRAINED,
+    RUNS,
+    departure_order,
+    may_leave,
+    members_that_go,
+)
 from steelyard.services.groups import SERVICE, admitted_again
 from steelyard.services.live_load import live_attempt
 from steelyard.services.live_records import LiveAttempt, LiveFlag
@@ -45,7 +54,7 @@ class Drainer:
         served: dict[int, list[tuple[LiveAttempt, LiveFlag]]] = {}
         for attempt, flag in sorted(leaving, key=lambda pair: departure_order(pair[0])):
             if attempt.group_id is None or flag.drain == AT_ONCE or not self._is_service(attempt.group_id):
-                self._ask(unit, attempt, flag, now)
+                self._ask(unit, attempt, flag, now, draining)
             else:
                 served.setdefault(attempt.group_id, []).append((attempt, flag))
         for group_id in sorted({*served, *self._grown}):
@@ -68,7 +77,7 @@ class Drainer:
     def _holders(self, draining: dict[int, LiveFlag]) -> list[tuple[LiveAttempt, LiveFlag]]:
         found = []
         for attempt in self._context.state.in_phase(*RUNS):
-            held = (a.device_id for member in attempt.members for a in member.allocations)
+            held = (a.device_id for member in attempt.staying for a in member.allocations)
             flag = next((draining[device] for device in held if device in draining), None)
             if flag is not None and attempt.stop_reason is None:
                 found.append((attempt, flag))
@@ -79,11 +88,20 @@ class Drainer:
             group = groups.get_group(view, group_id)
         return group is not None and group["kind"] == SERVICE and group["stopped_at"] is None
 
-    def _ask(self, unit: Unit, attempt: LiveAttempt, flag: LiveFlag, now: int) -> None:
+    def _ask(
+        self, unit: Unit, attempt: LiveAttempt, flag: LiveFlag, now: int, draining: Collection[int] = ()
+    ) -> None:
+        """`draining`: devices that members of an elastic gang may leave alone."""
         detail: dict[str, object] = {
             "flag": render("flag", flag.id), "on": render(flag.kind, flag.object_id), "by": flag.set_by,
             "reason": flag.reason, "grace": attempt.spec.grace, "goes_to": attempt.queue,
         }  # fmt: skip
+        fewer = members_that_go(attempt, draining)
+        if fewer:
+            detail["members"] = [{"id": m.text_id, "role": m.role, "index": m.index} for m in fewer]
+            detail["goes_on_with"] = len(attempt.staying) - len(fewer)
+            ask_to_leave(self._context, unit, attempt, fewer, now, detail, DRAINED)
+            return
         stop_attempt(self._context, unit, attempt, now, DRAINED, "workload.drain", detail)
 
     # --- services ----------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def is_leaving(attempt: LiveAttempt, part: int) -> bool:
 
 def ask_to_leave(
     context: Context, unit: Unit, attempt: LiveAttempt, members: list[LiveMember], now: int,
-    detail: dict[str, object],
+    detail: dict[str, object], why: str = "preempted",
 ) -> None:  # fmt: skip
     """They stop, and the attempt goes on in its phase; their places stay theirs until they are released."""
     attempt.shrunk_at = now
@@ -42,7 +42,7 @@ def ask_to_leave(
         member.leaving_at, member.phase = now, "stopping"
         unit.update(t.member, {"id": member.id}, phase="stopping", leaving_at=now)
     carrier = context.move(unit, attempt, attempt.phase, {})
-    context.leaf(unit, attempt, carrier, "workload.shrink", (), detail, reason="preempted")
+    context.leaf(unit, attempt, carrier, "workload.shrink", (), detail, reason=why)
     context.after_commit.append(lambda: tell_all(context, attempt, members))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from steelyard.identity.authorise import authorise
@@ -12,7 +12,7 @@ from steelyard.model.organisation import Principal, Verb
 from steelyard.services.groups import SERVICE
 from steelyard.services.live import LiveState
 from steelyard.services.live_load import load_state
-from steelyard.services.live_records import LiveAttempt
+from steelyard.services.live_records import LiveAttempt, LiveMember
 from steelyard.services.places import Place, place_named
 from steelyard.store import groups
 from steelyard.store.scoped import Record
@@ -42,6 +42,20 @@ def may_leave(attempt: LiveAttempt, group: Iterable[LiveAttempt], guaranteed: in
     return len(ready) - 1 >= min(guaranteed, wanted)
 
 
+def members_that_go(attempt: LiveAttempt, devices: Collection[int]) -> list[LiveMember]:
+    """Who of an elastic gang leaves so that nobody stays on these devices; empty where it can't go on without
+    them. Members leave from the highest index down, so that those who stay are numbered without a gap."""
+    lowest: dict[str, int] = {}
+    for member in attempt.staying:
+        if any(a.device_id in devices for a in member.allocations):
+            lowest[member.role] = min(member.index, lowest.get(member.role, member.index))
+    fewest = {role.name: role.least for role in attempt.spec.roles if role.least is not None and role.shrink}
+    if any(name not in fewest or index < (fewest[name] or 0) for name, index in lowest.items()):
+        return []
+    found = [m for m in attempt.staying if m.role in lowest and m.index >= lowest[m.role]]
+    return sorted(found, key=lambda member: (member.role, -member.index))
+
+
 def _carries(attempt: LiveAttempt) -> bool:
     return (
         attempt.phase is Phase.RUNNING
@@ -55,8 +69,9 @@ def _carries(attempt: LiveAttempt) -> bool:
 def departures(store: Store, principal: Principal, name: str, *, at_once: bool = False) -> Json:
     """Who would leave if this node or device were drained now, in the order in which they would be asked.
 
-    `leaves`: `now`; `after-replacement` where a service would go under its guarantee; `at-once`. Nothing is
-    changed. Raises ForbiddenError, NotFoundError, InvalidError `place-ambiguous`.
+    `leaves`: `now`; `members` where only these of an elastic gang leave; `after-replacement` where a service
+    would go under its guarantee; `at-once`. Nothing is changed. Raises ForbiddenError, NotFoundError,
+    InvalidError `place-ambiguous`.
     """
     authorise(principal, Verb.MANAGE, NOUN)
     with store.read() as view:
@@ -64,22 +79,27 @@ def departures(store: Store, principal: Principal, name: str, *, at_once: bool =
         state = load_state(view)
         leaving = sorted(_holders(state, place), key=departure_order)
         known = groups.groups_of(view, {a.group_id for a in leaving if a.group_id is not None})
-        return {**place.view(), "departures": list(_told(state, leaving, known, at_once))}
+        devices = _devices(state, place)
+        return {**place.view(), "departures": list(_told(state, leaving, known, at_once, devices))}
 
 
 def _holders(state: LiveState, place: Place) -> list[LiveAttempt]:
-    node = state.nodes[place.node_id]
-    devices = {place.id} if place.kind == "device" else {device.id for device in node.devices}
+    devices = _devices(state, place)
     return [
         attempt
         for attempt in state.in_phase(*RUNS)
         if attempt.stop_reason is None
-        and any(a.device_id in devices for member in attempt.members for a in member.allocations)
+        and any(a.device_id in devices for member in attempt.staying for a in member.allocations)
     ]
 
 
+def _devices(state: LiveState, place: Place) -> set[int]:
+    node = state.nodes[place.node_id]
+    return {place.id} if place.kind == "device" else {device.id for device in node.devices}
+
+
 def _told(
-    state: LiveState, leaving: list[LiveAttempt], known: dict[int, Record], at_once: bool
+    state: LiveState, leaving: list[LiveAttempt], known: dict[int, Record], at_once: bool, devices: set[int]
 ) -> Iterable[Json]:
     gone: set[int] = set()
     for attempt in leaving:
@@ -90,6 +110,7 @@ def _told(
             if not may_leave(attempt, rest, group["guaranteed"], group["wanted"]):
                 leaves = "after-replacement"
         gone.add(attempt.workload_id)
+        fewer = members_that_go(attempt, devices) if group is None or group["kind"] != SERVICE else []
         yield {
             "workload": render("workload", attempt.workload_id),
             "attempt": render("attempt", attempt.attempt_id),
@@ -100,5 +121,7 @@ def _told(
             "grace": attempt.spec.grace,
             "since": attempt.times.get("placed"),
             "goes_to": attempt.queue,
-            "leaves": leaves,
+            "leaves": "members" if fewer else leaves,
+            "members": [{"role": one.role, "index": one.index} for one in fewer] or None,
+            "goes_on_with": len(attempt.staying) - len(fewer) if fewer else None,
         }

@@ -279,3 +279,52 @@ def test_the_database_keeps_no_unavailable_device_without_a_reason(house: House)
         unit.update(t.device, {"id": number}, availability=availability, reason=reason)
         with pytest.raises(ConflictError):
             house.store.writer.write(unit)
+
+
+# --- an elastic gang on a place that is drained -----------------------------------------------------------
+def gang(house: House, least: int) -> str:
+    """Two members of two devices on each of two nodes: 0 and 1 on the first, 2 and 3 on the second."""
+    work = house.submit(
+        "gang", count=4, min=least, requests={"cpu": "1", "memory": "1Gi", "gpu": 2}, expect={"run": "20s"}
+    )
+    house.run_until(lambda: house.phase(work) == "running")
+    return work
+
+
+def there(house: House, work: str) -> dict[int, tuple[str, str]]:
+    """Index → (node, phase) of the newest attempt's members."""
+    members = house.show(work)["attempts"][-1]["members"]
+    return {one["index"]: (one["node"], one["phase"]) for one in members}
+
+
+def test_a_drain_takes_only_the_members_on_the_place_where_the_gang_goes_on_without_them(
+    house: House,
+) -> None:
+    work = gang(house, 2)
+    node = there(house, work)[3][0]
+    assert [there(house, work)[index][0] == node for index in range(4)] == [False, False, True, True]
+    (told,) = departures(house.store, ADMIN, f"sim/{node}")["departures"]
+    assert (told["leaves"], told["goes_on_with"]) == ("members", 2)
+    assert told["members"] == [{"role": "main", "index": 3}, {"role": "main", "index": 2}]
+    flag(house, Act.DRAIN, f"sim/{node}", "power work")
+    house.run_until(lambda: [phase for _, phase in there(house, work).values()].count("left") == 2)
+    house.tick(5)
+    assert (house.phase(work), house.show(work)["attempt"]) == ("running", 1)
+    assert [there(house, work)[index][1] for index in range(4)] == ["running", "running", "left", "left"]
+    with house.store.read() as view:
+        bodies = view.execute(select(t.leaf.c.body).where(t.leaf.c.action == "workload.shrink")).scalars()
+        assert [b"power work" in bytes(body) for body in bodies] == [True]
+    flag(house, Act.UNCORDON, f"sim/{node}")
+    house.run_dry()
+    replay_all(house)
+
+
+def test_a_drain_stops_a_gang_that_needs_the_members_on_the_place(house: House) -> None:
+    work = gang(house, 3)
+    node = there(house, work)[3][0]
+    (told,) = departures(house.store, ADMIN, f"sim/{node}")["departures"]
+    assert (told["leaves"], told["members"]) == ("now", None)
+    flag(house, Act.DRAIN, f"sim/{node}", "power work")
+    house.run_until(lambda: house.show(work)["attempt"] == 2)
+    flag(house, Act.UNCORDON, f"sim/{node}")
+    house.run_dry()
