@@ -13,6 +13,8 @@ PAGES: dict[str, str] = {
     "waiting": "/workloads/{wants-the-pool}",
     "waiting-why": "/workloads/{wants-the-pool}/explanation",
     "running": "/workloads/{train-resnet}?done=release",
+    "running-why": "/workloads/{train-resnet}/explanation",
+    "held-why": "/workloads/{kept-back}/explanation",
     "failed": "/workloads/{out-of-memory}",
     "succeeded": "/workloads/{evaluate-small}",
     "held": "/workloads/{kept-back}",

@@ -18,7 +18,7 @@ from steelyard.model.organisation import Principal, Scope, Verb
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.units import DAY
 from steelyard.services import inventory
-from steelyard.services.reasons import read_reasons, reason_view, scoped_reason
+from steelyard.services.reasons import read_reasons, reason_view, scoped_reason, with_names
 from steelyard.store import overview as repository
 from steelyard.store import workloads as workload_rows
 from steelyard.store.database import View
@@ -76,7 +76,11 @@ def _waiting(view: View, seen: Scope) -> list[Json]:
         before = groups.get(key, (0, first))
         groups[key] = (before[0] + count, before[1])
     ordered = sorted(groups.items(), key=lambda item: (-item[1][0], item[0][0]))
-    return [{"count": count, "reason": reason_view(reason)} for _, (count, reason) in ordered]
+    named = with_names(view, seen, (reason for _, (_, reason) in ordered))
+    return [
+        {"count": count, "reason": reason_view(reason)}
+        for (_, (count, _)), reason in zip(ordered, named, strict=True)
+    ]
 
 
 def _first_reason(row: Record | None, seen: Scope) -> Reason:
