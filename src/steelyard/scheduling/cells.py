@@ -98,9 +98,9 @@ class Cells:
                 if found is None:
                     if len(cells) >= self._width:
                         raise Uncounted
-                    found = len(cells) * len(self._devices) + row
+                    # who finds it among all numbers finds it among those of the row
+                    found = cells[device] = len(cells) * len(self._devices) + row
                     self._known[self._node_of[row]][self._flavors[row], device] = found
-                    cells[device] = found
         return found
 
     def _of(self, node: int, flavor: str) -> tuple[int, dict[int, int]]:
@@ -274,7 +274,12 @@ def cells_of(sheet: Sheet) -> Cells | None:
     known = memory.get("cells")
     if known is None or known[0] is not sheet.rows_of:
         known = memory["cells"] = (sheet.rows_of, Cells(sheet))
-    return cast("Cells", known[1])
+    return cast("Cells | None", known[1])
+
+
+def forget_cells(sheet: Sheet) -> None:
+    """They cannot be counted: nobody tries again until what the nodes are changes."""
+    sheet.board.nodes.frame.memory["cells"] = (sheet.rows_of, None)
 
 
 def _devices_of(view: NodeView, flavor: str) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from steelyard.model.workloads import MemberPlan
 from steelyard.scheduling.board import Board, NodeState
-from steelyard.scheduling.cells import Cells, Uncounted, cells_of
+from steelyard.scheduling.cells import Cells, Uncounted, cells_of, forget_cells
 from steelyard.scheduling.fleet import Room
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.node_choice import NodeChoice
@@ -102,14 +102,15 @@ class Instants:
         return _Then(self._board, self._cells, self._after(ends, count))
 
     def _after(self, ends: Sequence[Ending], count: int) -> Ints:
-        taken, self._taken = self._taken, []
-        if taken:
-            np.subtract.at(self._left, *self._changes(taken))
+        if self._taken:
+            np.subtract.at(self._left, *self._changes(self._taken))
+            self._taken = []
         known = self._ended.get(count)
         if known is None:
             last = max(each for each in self._ended if each < count)
+            more = self._changes([end.members for end in ends[last:count]])
             known = self._ended[count] = self._ended[last].copy()
-            np.add.at(known, *self._changes([end.members for end in ends[last:count]]))
+            np.add.at(known, *more)
         left: Ints = self._left + known
         if self._unavailable:
             left[self._cells.withheld(self._unavailable)] = 0
@@ -143,4 +144,5 @@ def instants(board: Board, placer: Placer, ledger: Ledger) -> Instants | None:
     try:
         return None if cells is None else Instants(board, placer, ledger, choice, cells)
     except Uncounted:
+        forget_cells(choice.sheet)
         return None
