@@ -17,6 +17,7 @@ from steelyard.services.live_load import SnapshotSource
 from steelyard.services.policy_preview import policy_preview
 from steelyard.store.database import sqlite_url
 from tests.service.control.test_replay import replay_all
+from tests.support.console import Pages
 from tests.support.frozen import FrozenHouse
 from tests.support.house import ADMIN
 
@@ -180,6 +181,20 @@ def test_of_a_gang_that_goes_on_the_members_that_leave_are_told_and_no_more(hous
     (changed,) = told["changed"]
     assert changed["after"] == "shrinks"
     assert {key: changed["evicted_for"][key] for key in fewer} == fewer
+
+
+@pytest.mark.parametrize(
+    ("lang", "says_so"),
+    [("en", "main/3, main/2 of its 4 members leave, 2 go on"),
+     ("zh", "4 个成员中的 main/3, main/2 离开，其余 2 个继续运行")],
+)  # fmt: skip
+def test_the_page_of_what_if_names_the_members_that_leave(
+    house: FrozenHouse, lang: str, says_so: str
+) -> None:
+    four_of_four(house)
+    form = {"document": says("onLowered: Reclaim")}
+    page = Pages(house).as_("root", lang).post("/what-if", form).text
+    assert page.count(says_so) == 2, "of the workload whose fate differs, and of the limit"
 
 
 def test_a_preview_tells_a_gang_that_gives_up_members_apart_from_evictions(house: FrozenHouse) -> None:
