@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,11 @@ def test_nothing_in_quarantine_is_offered_in_any_life(house: House, seed: int) -
     storm = Quarantines(house, seed + 900, lambda: check(house))
     with suppress(SteelyardError):
         storm.submit()
-    storm.run(40)
-    rows, _ = releases.list_page(house.store, ADMIN, closed=True, cursor=None, limit=500)
+    rows: list[Any] = []
+    for _ in range(4):  # now and then nothing got stuck in a life
+        storm.run(40)
+        rows, _ = releases.list_page(house.store, ADMIN, closed=True, cursor=None, limit=500)
+        if rows:
+            break
     assert {row["state"] for row in rows} <= {"proven", "operator-confirmed"}
     assert rows, "no release got stuck in this life"
