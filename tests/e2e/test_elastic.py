@@ -23,6 +23,10 @@ spec: {value: 100}
 kind: Queue
 metadata: {name: narrow}
 spec: {owner: platform, limits: [{class: cpu, nominal: "40m"}, {class: memory, nominal: 1Gi}]}
+---
+kind: SchedulingPolicy
+metadata: {name: default}
+spec: {growth: {stabilizationWindow: 0s}}
 """
 
 
@@ -31,7 +35,8 @@ def test_members_leave_and_the_others_are_not_touched(tmp_path: Path) -> None:
     gate, marks = tmp_path / "gate", tmp_path / "marks"
     marks.mkdir()
     script = (
-        f'echo "$$ $STEELYARD_GANG $STEELYARD_MEMBERS $HOME" > {marks}/$STEELYARD_INDEX; '
+        f'echo "$$ $STEELYARD_GANG $STEELYARD_MEMBERS $HOME" > {tmp_path}/half-$STEELYARD_INDEX; '
+        f"mv {tmp_path}/half-$STEELYARD_INDEX {marks}/$STEELYARD_INDEX; "  # read only when it is whole
         f"while [ ! -e {gate} ]; do sleep 0.05; done"
     )
     server = Server(tmp_path / "data")
