@@ -61,7 +61,8 @@ class Cells:
         self._starts = np.array([sheet.rows_of[node][0] for node in sheet.node_ids], dtype=np.int64)
         #: All numbers, by node.
         self._known: dict[int, dict[_Key, int]] = {node: {} for node in sheet.node_ids}
-        self._space_flavors: dict[str, list[int]] = {}
+        self.space_flavors: dict[str, list[int]] = {}
+        self.has_partitions = any(nodes[node].partitions for node in sheet.node_ids)
         self._row_flavors = {name: np.flatnonzero(sheet.numbers == n) for n, name in enumerate(sheet.names)}
         self._blank = np.zeros(rows * self._width, dtype=np.int64)
         self._parts: dict[DeviceClass, tuple[int, int, int]] = {}
@@ -79,7 +80,7 @@ class Cells:
             for column, slot in enumerate(each):
                 number = start + at * width + column
                 self._known[view.id][slot.flavor, slot.device_id] = number
-                self._space_flavors.setdefault(slot.flavor, []).append(number)
+                self.space_flavors.setdefault(slot.flavor, []).append(number)
         self._parts[device_class] = start, len(views), width
         self._blank = np.concatenate([self._blank, more.ravel()])
 
@@ -238,7 +239,7 @@ class Cells:
 
     def free(self, left: Ints, rows: Ints, flavor: str) -> int:
         """What can be taken of a flavor on all nodes together. `rows`: as `columns` says."""
-        spaces, of = self._space_flavors.get(flavor), self._row_flavors.get(flavor)
+        spaces, of = self.space_flavors.get(flavor), self._row_flavors.get(flavor)
         if of is None:
             return 0
         return int((rows[of] if spaces is None else np.maximum(left[spaces], 0)).sum())

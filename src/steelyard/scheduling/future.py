@@ -45,15 +45,49 @@ class Future:
         counts = self.timeline.counts
         low, at, width, last = first - 1, first, 1, len(counts) - 1
         moves, before = most, counts[first]
-        found = None
-        while found is None:
+        while True:
             moves, before = moves - abs(counts[at] - before), counts[at]
-            found = self._attempt(plan, at)
+            found, left = self._fits_between(plan, low, at, moves)
+            if found is not None:
+                return found, left
+            if at == last or moves <= 0:
+                return None, moves
+            low, at, width = at, min(last, at + width), width * 2
+
+    def _fits_between(
+        self, plan: ShapePlan, low: int, high: int, moves: int
+    ) -> tuple[tuple[int, Plan] | None, int]:
+        """None where the gang does not fit after a step, else the first after `low` after which it does.
+
+        Where what fits at an instant fits later, too, the last step is looked at last, and only if it does
+        not fit before: what would have been looked at counts as if it were.
+        """
+        if high - low < 2 or moves <= 0 or not self._keeps_fitting(plan):
+            found = self._attempt(plan, high)
             if found is None:
-                if at == last or moves <= 0:
-                    return None, moves
-                low, at, width = at, min(last, at + width), width * 2
-        high = at
+                return None, moves
+            return self._narrowed(plan, low, high, moves, found)
+        if not self._is_let(plan, high):
+            return None, moves
+        looks = self.looks
+        narrowed, left = self._narrowed(plan, low, high, moves, None)
+        if narrowed is not None:
+            self.looks += plan.lead.count
+            return narrowed, left
+        looks, cut_short = self.looks - looks, self.cut_short
+        found = self._attempt(plan, high)
+        if found is None:
+            self.looks -= looks
+            return None, moves
+        self.cut_short = cut_short
+        return (high, found), left
+
+    def _narrowed(
+        self, plan: ShapePlan, low: int, high: int, moves: int, found: Plan | None
+    ) -> tuple[tuple[int, Plan] | None, int]:
+        """The first step between two after which the gang fits, as it does after the second (`found`)."""
+        counts = self.timeline.counts
+        before = counts[high]
         while high - low > 1 and moves > 0:
             middle = (low + high) // 2
             moves, before = moves - abs(counts[middle] - before), counts[middle]
@@ -62,7 +96,7 @@ class Future:
                 low = middle
             else:
                 high, found = middle, earlier
-        return (high, found), moves
+        return None if found is None else (high, found), moves
 
     def usage_at(self, step: int) -> Mapping[str, Usage]:
         """What will be used after a step, with all that is planned and has not ended by then."""
@@ -83,11 +117,9 @@ class Future:
 
     def _attempt(self, plan: ShapePlan, step: int) -> Plan | None:
         """What the limits say first: places are given back only where they let it start."""
-        count = self.timeline.counts[step]
-        self.later.at(count)
-        self.cut_short = False
-        if not may_fit(self.later, plan):
+        if not self._is_let(plan, step):
             return None
+        count = self.timeline.counts[step]
         if self._instants is not None and plan.shape.topology is None:
             try:
                 found = self._instants.place(plan, self.timeline.releases, count)
@@ -102,6 +134,14 @@ class Future:
         self.looks, moving.board.looks = self.looks + moving.board.looks, 0
         self.cut_short = moving.placer.cut_short
         return found
+
+    def _is_let(self, plan: ShapePlan, step: int) -> bool:
+        self.later.at(self.timeline.counts[step])
+        self.cut_short = False
+        return may_fit(self.later, plan)
+
+    def _keeps_fitting(self, plan: ShapePlan) -> bool:
+        return self._instants is not None and self._instants.keeps_fitting(plan)
 
     @property
     def is_moving(self) -> bool:

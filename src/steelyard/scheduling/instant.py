@@ -12,6 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from steelyard.model.policy import FLAVOR_PREFIX
+from steelyard.model.resources import ACCELERATORS
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import MemberPlan
 from steelyard.scheduling.board import Board, NodeState
 from steelyard.scheduling.cells import Cells, Uncounted, cells_of, forget_cells
@@ -82,8 +85,31 @@ class Instants:
         #: By how many have ended, what they give back.
         self._ended: dict[int, Ints] = {0: np.zeros(len(self._left), dtype=np.int64)}
         self._taken: list[Sequence[MemberPlan]] = []  # not in what is left yet
+        subjects = [f"{FLAVOR_PREFIX}{name}" for name in cells.space_flavors]
+        self._are_spaces_limited = any(
+            not tree.subjects.isdisjoint(subjects) for tree in ledger.trees.values()
+        )
         self.looks = 0
         self.cut_short = False
+
+    def keeps_fitting(self, plan: ShapePlan) -> bool:
+        """Whether what finds places after some ends does so after more of them, looking at each node that it
+        takes once: of like members, as many fit on a node as pieces of it are large enough, whichever are
+        taken first. No more is granted then than was asked for, and no limit asks which CPU it is."""
+        role = plan.lead
+        need = role.need
+        return (
+            len(plan.roles) == 1
+            and role.most <= role.count
+            and plan.shape.topology is None
+            and plan.counting.is_plain
+            and need.is_accelerated
+            and not need.memory
+            and not self._cells.has_partitions
+            and (need.amount < WHOLE_DEVICE or not need.amount % WHOLE_DEVICE)
+            and not any(other in ACCELERATORS for other, _ in need.others)
+            and not self._are_spaces_limited
+        )
 
     def place(self, plan: ShapePlan, ends: Sequence[Ending], count: int) -> Plan | None:
         """Where the gang goes when so many have ended. Nothing stays taken. Raises Uncounted."""
