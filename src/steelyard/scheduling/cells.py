@@ -61,6 +61,9 @@ class Cells:
         self._starts = np.array([sheet.rows_of[node][0] for node in sheet.node_ids], dtype=np.int64)
         #: All numbers, by node.
         self._known: dict[int, dict[_Key, int]] = {node: {} for node in sheet.node_ids}
+        #: CPU and memory in order: flavor, device, number.
+        self._spaces: dict[int, list[tuple[DeviceClass, list[tuple[str, int | None, int]]]]]
+        self._spaces = {node: [] for node in sheet.node_ids}
         self.space_flavors: dict[str, list[int]] = {}
         self.has_partitions = any(nodes[node].partitions for node in sheet.node_ids)
         self._row_flavors = {name: np.flatnonzero(sheet.numbers == n) for n, name in enumerate(sheet.names)}
@@ -77,6 +80,10 @@ class Cells:
         more = np.zeros((len(views), width), dtype=np.int64)
         for at, (view, each) in enumerate(zip(views, slots, strict=True)):
             more[at, max(1, len(each)) :] = _NOTHING
+            each.sort(key=lambda slot: (slot.flavor, slot.device_id or 0))
+            known = [(slot.flavor, slot.device_id, start + at * width + n) for n, slot in enumerate(each)]
+            if known:
+                self._spaces[view.id].append((device_class, known))
             for column, slot in enumerate(each):
                 number = start + at * width + column
                 self._known[view.id][slot.flavor, slot.device_id] = number
@@ -247,23 +254,21 @@ class Cells:
     def state(self, view: NodeView, left: Ints) -> NodeState:
         """A node as the numbers have it."""
         devices: dict[str, Devices] = {}
-        held = self._held(left)
+        rows = len(self._devices)
         for row in self.rows_of[view.id]:
             cells = self._devices[row]
             if cells:
-                there = list(zip(cells, held[row].tolist(), strict=False))
-                whole = sorted([device for device, amount in there if amount == WHOLE_DEVICE])
+                there = list(zip(cells, left[row : rows * self._width : rows].tolist(), strict=False))
+                whole = [device for device, amount in there if amount == WHOLE_DEVICE]
                 part = {device: amount for device, amount in there if amount and amount != WHOLE_DEVICE}
+                whole.sort()
                 shown = view.accelerators.get(self._flavors[row])
                 kinds = {each.device_id: each.share_kind for each in shown.partial} if shown else {}
                 devices[self._flavors[row]] = Devices(whole, part, kinds, view.memories, view.partitions)
-        spaces: dict[DeviceClass, list[Space]] = {}
-        numbers = self._known[view.id]
-        for slot in view.slots:
-            space = Space(slot.device_id, slot.flavor, int(left[numbers[slot.flavor, slot.device_id]]))
-            spaces.setdefault(slot.device_class, []).append(space)
-        for each in spaces.values():
-            each.sort(key=lambda space: (space.flavor, space.device_id or 0))
+        spaces = {
+            device_class: [Space(device, flavor, left.item(number)) for flavor, device, number in each]
+            for device_class, each in self._spaces[view.id]
+        }
         return NodeState.of(view, devices, spaces)
 
 

@@ -153,12 +153,12 @@ class Instants:
     def took(self, members: Sequence[MemberPlan], at: int | None) -> None:
         """The cycle has taken this. `at`: where its end was put among the ends."""
         self._taken.append(members)
-        if at is not None and any(count > at for count in self._ended):
+        later = [] if at is None else [count for count in self._ended if count > at]
+        if later:
             numbers, amounts = self._changes([members])
-            self._ended = {count + (count > at): ended for count, ended in self._ended.items()}
-            for count, ended in self._ended.items():
-                if count > at:
-                    np.add.at(ended, numbers, amounts)
+            for count in sorted(later, reverse=True):
+                ended = self._ended[count + 1] = self._ended.pop(count)
+                np.add.at(ended, numbers, amounts)
 
 
 def instants(board: Board, placer: Placer, ledger: Ledger) -> Instants | None:

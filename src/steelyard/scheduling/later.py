@@ -20,27 +20,30 @@ _Key: TypeAlias = tuple[str, str]
 
 class _After(Mapping[_Key, int]):
     """The usage of one tree without what has ended. It follows the usage that it is made of, as far as it is
-    told by `forget` where that changes."""
+    told by `turns` where that changes."""
 
-    __slots__ = ("_bent", "_known", "_roots", "_straight", "_usage")
+    __slots__ = ("_bent", "_known", "_roots", "_straight", "_turns", "_usage")
 
-    def __init__(self, usage: Usage, roots: dict[_Key, _Key]) -> None:
-        """`roots`: of the nodes that bent paths lead through, their upper end; all of a tree share them."""
+    def __init__(self, usage: Usage, roots: dict[_Key, _Key], turns: dict[_Key, int]) -> None:
+        """`roots`: of the nodes that bent paths lead through, their upper end; `turns`: how often something
+        was charged below that. All of a tree share them."""
         self._usage = usage
         self._roots = roots
+        self._turns = turns
         self._straight: dict[_Key, int] = {}
         self._bent: dict[_Key, list[tuple[Flow, int]]] = {}  # by the upper end of their paths
-        self._known: dict[_Key, dict[_Key, int]] = {}  # by that end, what becomes of the usage
+        #: By that end, what becomes of the usage, and when it was looked at.
+        self._known: dict[_Key, tuple[int, dict[_Key, int]]] = {}
 
     def copy(self) -> _After:
         """One of its own."""
-        made = _After(self._usage, self._roots)
+        made = _After(self._usage, self._roots, self._turns)
         made._straight = dict(self._straight)
         made._bent = {root: [*flows] for root, flows in self._bent.items()}
         return made
 
     def add(self, flow: Flow, quantity: int) -> None:
-        """So much more has ended. What is above is to be forgotten."""
+        """So much more has ended: that is a turn of its upper end."""
         key = flow[0][0]
         if key not in self._roots:
             if not any([local for _, local in flow[:-1]]):
@@ -56,10 +59,10 @@ class _After(Mapping[_Key, int]):
         root = self._roots.get(key)
         if root is None:
             return self._usage.get(key, default) - self._straight.get(key, 0)
-        known = self._known.get(root)
-        if known is None:
-            known = self._known[root] = self._along(root)
-        used = known.get(key)
+        known, turn = self._known.get(root), self._turns.get(root, 0)
+        if known is None or known[0] != turn:
+            known = self._known[root] = turn, self._along(root)
+        used = known[1].get(key)
         return (self._usage.get(key, 0) if used is None else used) - self._straight.get(key, 0)
 
     def _along(self, root: _Key) -> dict[_Key, int]:
@@ -86,10 +89,6 @@ class _After(Mapping[_Key, int]):
             found[key] = found.get(key, 0) - ended
         return found
 
-    def forget(self, root: _Key) -> None:
-        """Something was charged below it."""
-        self._known.pop(root, None)
-
     def __getitem__(self, key: _Key) -> int:
         return self.get(key)
 
@@ -108,11 +107,12 @@ class Later(Ledger):
         self._ledger = ledger
         self._ends = ends
         self._roots: dict[str, dict[_Key, _Key]] = {name: {} for name in ledger.trees}
+        self._turns: dict[str, dict[_Key, int]] = {name: {} for name in ledger.trees}
         self._after: dict[int, tuple[dict[str, _After], ...]] = {0: tuple(map(self._of, ledger.worlds))}
         self._there = self._after[0]
 
     def _of(self, world: Mapping[str, Usage]) -> dict[str, _After]:
-        return {name: _After(usage, self._roots[name]) for name, usage in world.items()}
+        return {name: _After(usage, self._roots[name], self._turns[name]) for name, usage in world.items()}
 
     def at(self, count: int) -> None:
         """So many have ended."""
@@ -148,18 +148,14 @@ class Later(Ledger):
         """So much more is charged by now. `ends`, and `at`: where its end was put among them."""
         self._ends = ends
         if at is not None:
-            self._after = {count + (count > at): worlds for count, worlds in self._after.items()}
-            for count, worlds in self._after.items():
-                if count > at:
-                    self._take_off(worlds, parts)
+            later = [count for count in self._after if count > at]
+            for count in sorted(later, reverse=True):
+                worlds = self._after[count + 1] = self._after.pop(count)
+                self._take_off(worlds, parts)
         for tree, each in parts:
-            roots = self._roots[tree]
+            turns = self._turns[tree]
             for _, flow, _ in each:
-                root = flow[-1][0]
-                if root in roots:
-                    for worlds in self._after.values():
-                        for world in worlds:
-                            world[tree].forget(root)
+                turns[flow[-1][0]] = turns.get(flow[-1][0], 0) + 1
 
     def _take_off(self, worlds: Iterable[Mapping[str, _After]], parts: Parts) -> None:
         for world in worlds:

@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from steelyard.model.policy import NodeOrder, Policy
-from steelyard.model.resources import ACCELERATORS
+from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling.board import Board, Need, matches
 from steelyard.scheduling.node_value import NO_PLACE, BestFit, NodeValue, Scores
@@ -102,9 +102,11 @@ class NodeChoice:
 
     def _scorer(self, need: Need) -> Scores:
         """Best fit where there are no prices for the class, so that nothing is known of what comes."""
-        classes = [cls for cls, _ in need.amounts if cls in ACCELERATORS]
-        known = [cls for cls in (classes or ACCELERATORS) if cls in self._prices]
-        if self._order is not NodeOrder.NODE_VALUE or not known:
+        known: list[DeviceClass] = []
+        if self._order is NodeOrder.NODE_VALUE:
+            classes = [cls for cls, _ in need.amounts if cls in ACCELERATORS]
+            known = [cls for cls in (classes or ACCELERATORS) if cls in self._prices]
+        if not known:
             self._best = self._best or BestFit(self.sheet)
             return self._best
         if self._value is None:

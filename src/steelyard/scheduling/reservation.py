@@ -244,9 +244,10 @@ class Reservations:
         return found
 
     def _keep(self, made: Reservation, step: int) -> None:
+        parts = self._ledger.parts(made.charges)
         for instant, usage in self._instants:
             if made.runs_at(instant):
-                usage.add(made.charges)
+                usage.take(parts)
         self._worlds.append(self._at.get(made.starts_at) or self._world(made, step))
         self.made.append(made)
         self._idle[made.attempt_id] = _idle(self._board, made.members)
