@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
+from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy, QueueingStrategy
 from steelyard.model.reasons import Reason, ReasonCode
 from steelyard.model.resources import ACCELERATORS, DeviceClass
 from steelyard.model.workloads import MemberPlan, MemberRequest, Shape
@@ -23,6 +23,7 @@ from steelyard.scheduling import (
     Snapshot,
 )
 from steelyard.scheduling.decisions import LOWERED
+from steelyard.scheduling.rules import Rules
 from tests.support.core_books import NaiveTree, by_place, naive_charges, own_charges
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def settled_charges(snapshot: Snapshot) -> Iterable[Charge]:
 
 def check_nothing_idle(rest: Snapshot, policy: Policy, now: int) -> None:
     """At rest, no single member waits for whom there is room and quota: what is blocked is truly blocked."""
-    if rest.holds:
+    if rest.holds or _somebody_is_let_pass(rest, policy, now):
         return
     charged = list(running_charges(rest))
     books = {name: (NaiveTree(tree), own_charges(name, charged)) for name, tree in rest.trees.items()}
@@ -223,6 +224,17 @@ def check_nothing_idle(rest: Snapshot, policy: Policy, now: int) -> None:
                     for name, (tree, own) in books.items()
                 ]
                 assert not all(fits), f"{shape.key} waits although it fits"
+
+
+def _somebody_is_let_pass(rest: Snapshot, policy: Policy, now: int) -> bool:
+    """Whether a head may keep others off what it does not take: of a strict queue, or one that is due."""
+    rules = Rules(policy, rest.trees.get(QUEUE_TREE))
+    return any(
+        rules.of(group.shape.queue).strategy is QueueingStrategy.STRICT_FIFO
+        or item.submitted <= now - rules.of(group.shape.queue).starvation_bound // 2
+        for group in rest.pending
+        for item in group.heads
+    )
 
 
 def _single_places(rest: Snapshot, request: MemberRequest) -> Iterator[list[tuple[str, int]]]:

@@ -217,7 +217,7 @@ def test_the_books_add_up_by_other_rules(policy: Policy) -> None:
 @pytest.mark.parametrize("policy", UNLIKE, ids=lambda policy: str(policy.version))
 def test_the_books_add_up_by_other_rules_for_long(policy: Policy, seed: int) -> None:
     world = run(seed, 1_500, (policy,), elastic=seed % 2 == 0, comes=0.3)
-    assert world.counts["placed"] > 100
+    assert world.counts["placed"] > 40
 
 
 @pytest.mark.soak
