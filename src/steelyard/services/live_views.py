@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from steelyard.model.resources import ACCELERATORS, Availability, DeviceClass
+from steelyard.model.resources import ACCELERATORS, Availability
+from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling import FlavorView, FreeDevices, NodeView, PartDevice, Slot
 from steelyard.services.live_records import LiveDevice, LiveNode
 
@@ -21,27 +22,30 @@ def node_view(node: LiveNode) -> NodeView:
     memories: dict[int, int] = {}
     parts: set[int] = set()
     for device in node.devices:
-        if device.flavor is None or device.has_children:
+        flavor = device.flavor
+        if flavor is None or device.has_children:
             continue
-        if device.device_class in ACCELERATORS and device.memory:
-            memories[device.id] = device.memory
+        device_class, number, free = device.device_class, device.id, device.free
+        totals[flavor] = totals.get(flavor, 0) + device.capacity
         if device.parent_uid is not None:
-            parts.add(device.id)
-        totals[device.flavor] = totals.get(device.flavor, 0) + device.capacity
-        free = device.free
+            parts.add(number)
         if device.availability is not Availability.AVAILABLE:
-            unavailable.add(device.id)
+            unavailable.add(number)
         for reason, amount in device.withheld():
-            kept = withheld.setdefault(device.flavor, {})
+            kept = withheld.setdefault(flavor, {})
             kept[reason] = kept.get(reason, 0) + amount
-        if device.device_class in (DeviceClass.CPU, DeviceClass.MEMORY):
-            slots.append(Slot(device.id, device.flavor, device.device_class, max(0, free)))
+        if device_class not in ACCELERATORS:
+            slots.append(Slot(number, flavor, device_class, max(0, free)))
             continue
-        whole.setdefault(device.flavor, [])
-        if free == device.capacity == 1000:
-            whole[device.flavor].append(device.id)
+        if device.memory:
+            memories[number] = device.memory
+        of_flavor = whole.get(flavor)
+        if of_flavor is None:
+            of_flavor = whole[flavor] = []
+        if free == device.capacity == WHOLE_DEVICE:
+            of_flavor.append(number)
         elif free > 0:
-            partial.setdefault(device.flavor, []).append(PartDevice(device.id, free, device.share_kind))
+            partial.setdefault(flavor, []).append(PartDevice(number, free, device.share_kind))
     accelerators = {
         flavor: FreeDevices(tuple(whole[flavor]), tuple(partial.get(flavor, ()))) for flavor in whole
     }
