@@ -46,7 +46,8 @@ from steelyard.scheduling.run_times import Learned, RunTimes
 from steelyard.scheduling.runs import as_runs
 from steelyard.scheduling.snapshot import least_of, limited
 from tests.support.core_books import NaiveTree, by_place, own_charges
-from tests.support.core_checks import check_cycle, check_nothing_idle, digest, shuffled
+from tests.support.core_checks import check_cycle, digest, shuffled
+from tests.support.core_idle import check_nothing_idle
 
 GPU, NPU, CPU, MEMORY = DeviceClass.GPU, DeviceClass.NPU, DeviceClass.CPU, DeviceClass.MEMORY
 SECOND = 1_000_000

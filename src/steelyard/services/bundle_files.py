@@ -22,6 +22,7 @@ from steelyard.services.bundle_folder import Pieces
 from steelyard.services.checks import Books, result_view
 from steelyard.services.conditions import process_view, read_condition, sign_view
 from steelyard.store import audit as repository
+from steelyard.store import releases as release_rows
 from steelyard.store import usage as usage_rows
 from steelyard.store.database import View
 from steelyard.store.scoped import Record
@@ -159,7 +160,7 @@ def _waits(books: Books, window: Window) -> Iterable[Json]:
 
 def _receipts(view: View, window: Window) -> Iterable[Json]:
     """Of attempts that ended, and of members that left one that goes on; each stands in a leaf, too."""
-    for row in usage_rows.receipts_between(view, window):
+    for row in release_rows.receipts_between(view, window):
         yield {
             "workload": render("workload", row["workload_id"]),
             "attempt": render("attempt", row["attempt"]),

@@ -1,8 +1,8 @@
-"""Reading releases: those that were not proven, and who came next on what was given back."""
+"""Reading releases: receipts, those that were not proven, and who came next on what was given back."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, bindparam, func, select
@@ -12,6 +12,7 @@ from steelyard.model.organisation import Scope
 from steelyard.model.units import SECOND
 from steelyard.store import tables as t
 from steelyard.store.scoped import Record, page_size, record, visible
+from steelyard.store.usage import Window
 from steelyard.store.workloads import chunks
 
 _r, _w = t.unproven_release.c, t.workload.c
@@ -123,3 +124,20 @@ def next_holder(connection: Connection, scope: Scope, device_id: int, since: int
     found = record(row)
     hidden = {"attempt_id": None, "workload_id": None, "name": None, "project": None, "number": None}
     return found if scope.allows(found["project"]) else {**found, **hidden}
+
+
+def receipts_between(connection: Connection, window: Window) -> Iterator[Record]:
+    """Receipts that were confirmed in the window, by their part's id: `part` is a member that left an attempt
+    which goes on, null where the attempt ended; `attempt` and `workload` are whose it is."""
+    r, m, a = t.receipt.c, t.member.c, t.attempt.c
+    joined = t.receipt.outerjoin(t.member, m.id == r.attempt_id).join(
+        t.attempt, a.id == func.coalesce(m.attempt_id, r.attempt_id)
+    )
+    query = (
+        select(t.receipt, m.id.label("part"), m.role, m.idx, a.id.label("attempt"), a.workload_id)
+        .select_from(joined)
+        .where(r.confirmed_at >= window[0], r.confirmed_at < window[1])
+        .order_by(r.attempt_id)
+    )
+    for row in connection.execution_options(yield_per=2000).execute(query):
+        yield record(row)

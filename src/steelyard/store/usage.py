@@ -347,28 +347,6 @@ def blind_rows(connection: Connection, window: Window) -> list[Record]:
     return list(_rows(connection, t.coverage, window))
 
 
-def receipt_rows(connection: Connection) -> dict[int, Record]:
-    """attempt → receipt."""
-    return {row.attempt_id: record(row) for row in connection.execute(select(t.receipt))}
-
-
-def receipts_between(connection: Connection, window: Window) -> Iterator[Record]:
-    """Receipts that were confirmed in the window, by their part's id: `part` is a member that left an attempt
-    which goes on, null where the attempt ended; `attempt` and `workload` are whose it is."""
-    r, m, a = t.receipt.c, t.member.c, t.attempt.c
-    joined = t.receipt.outerjoin(t.member, m.id == r.attempt_id).join(
-        t.attempt, a.id == func.coalesce(m.attempt_id, r.attempt_id)
-    )
-    query = (
-        select(t.receipt, m.id.label("part"), m.role, m.idx, a.id.label("attempt"), a.workload_id)
-        .select_from(joined)
-        .where(r.confirmed_at >= window[0], r.confirmed_at < window[1])
-        .order_by(r.attempt_id)
-    )
-    for row in connection.execution_options(yield_per=2000).execute(query):
-        yield record(row)
-
-
 def refusal_rows(connection: Connection, window: Window) -> Iterator[Record]:
     """Refusals of the window."""
     r = t.refusal.c
