@@ -75,8 +75,10 @@ class Outcome:
     rss_mb: float
 
 
-def run(url: str, load: Load, profile: str, virtual: bool) -> Outcome:
-    """All of the load through one database, until the last release is proven."""
+def run(url: str, load: Load, profile: str, virtual: bool, beside: bool = False) -> Outcome:
+    """All of the load through one database, until the last release is proven. `beside`: a thread of its own
+    submits; else it is done in turns with the loop."""
+    assert not (virtual and beside), "a virtual clock stands still between two passes"
     sys.setswitchinterval(SWITCH_SECONDS)  # as in a server
     clock = Clock(virtual)
     store = Store(url, clock)
@@ -94,17 +96,18 @@ def run(url: str, load: Load, profile: str, virtual: bool) -> Outcome:
                 loop.tick()
             tune()
             begun, used = clock(), time.process_time()
-            due = _drive(store, loop, clock, load, begun)
+            due = _drive(loop, clock, Generator(store, clock, load, begun), beside)
             wall = (clock() - begun) / SECOND
             return _outcome(store, load, due, wall, time.process_time() - used)
 
 
 class Generator:
-    """Submits each workload when it is due: when asked on a virtual clock, else in a thread of its own, as
-    people do beside a server's loop."""
+    """Submits each workload when it is due: when asked, or in a thread of its own, as people do beside a
+    server's loop."""
 
     def __init__(self, store: Store, clock: Clock, load: Load, begun: int) -> None:
         self.due: dict[int, tuple[str, int]] = {}  # workload → (size, when it was due)
+        self.load = load
         self._store, self._clock, self._begun = store, clock, begun
         self._desk = Desk(store, SnapshotSource())
         self._arrivals, self._sent = load.arrivals(), 0
@@ -138,13 +141,13 @@ class Generator:
 
 
 def _drive(
-    store: Store, loop: ControlLoop, clock: Clock, load: Load, begun: int
+    loop: ControlLoop, clock: Clock, generator: Generator, beside: bool
 ) -> dict[int, tuple[str, int]]:
     """Submits and ticks until nothing is live: workload → (size, when it was due)."""
-    generator, stopped = Generator(store, clock, load, begun), threading.Event()
+    load, stopped = generator.load, threading.Event()
     bar = progress(f"{load.name}: workloads finished", load.total)
     with ThreadPoolExecutor(1, "generator") as threads:
-        sending = None if clock.virtual else threads.submit(generator.send_all, stopped)
+        sending = threads.submit(generator.send_all, stopped) if beside else None
         try:
             while True:
                 sent = generator.send() if sending is None else 0
