@@ -6,8 +6,9 @@ What comes after its turn can't change its fate, so the cycle is run no further.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
-from steelyard.model.policy import Policy
+from steelyard.model.policy import Policy, Precedence
 from steelyard.model.workloads import Shape
 from steelyard.scheduling.context import Context
 from steelyard.scheduling.decide import Cycle
@@ -73,9 +74,45 @@ def turn_of(world: World, policy: Policy, now: int) -> Turn | None:
     return Turn(context, world.shape, moved)
 
 
+def start_or_turn(world: World, policy: Policy, now: int) -> tuple[bool, Turn | None]:
+    """`starts`, and where it does not, `turn_of`: mostly by one run of the cycle."""
+    cycle = _Until(world, policy, now)
+    if not cycle.reach():
+        return any(found.attempt_id == world.item.attempt_id for found in cycle.context.placements), None
+    context = cycle.context
+    moved = bool(context.placements or context.new_holds or cycle.dropped)
+    if cycle.try_it():
+        return True, None
+    if world.item.attempt_id in context.holds:
+        return False, turn_of(world, policy, now)  # what it holds now was free at its turn
+    context.reservations.lift_all()
+    return False, Turn(context, world.shape, moved)
+
+
 def starts(world: World, policy: Policy, now: int) -> bool:
     """Whether the next cycle would start the world's workload."""
     cycle = _Until(world, policy, now)
     if not cycle.reach():
         return any(found.attempt_id == world.item.attempt_id for found in cycle.context.placements)
     return cycle.try_it()
+
+
+def equals_before(turn: Turn, shape: Shape, item: PendingItem, most: int) -> int:
+    """How many of the same shape (as it is known in the snapshot) surely come before the attempt and have not
+    started at its turn; `most` where there are as many or more."""
+    turns, now = turn.context.turns, turn.context.now
+    if turns.precedence(shape.queue) is not Precedence.FIRST_COME or turns.is_due(shape.queue, item):
+        return 0
+    if item.guaranteed:
+        return 0
+    started = {placement.attempt_id for placement in turn.context.placements}
+    before = (
+        head
+        for group in turn.context.snapshot.pending
+        if group.shape.key == shape.key
+        for head in group.heads
+        if (head.submitted, head.workload_id) < (item.submitted, item.workload_id)
+        and max(head.not_before, head.eligible_at) <= now
+        and head.attempt_id not in started
+    )
+    return sum(1 for _ in islice(before, most))

@@ -18,7 +18,7 @@ from steelyard.model.workloads import Shape
 from steelyard.scheduling.board import need_of
 from steelyard.scheduling.explain import ORDER
 from steelyard.scheduling.near import near
-from steelyard.scheduling.own_turn import Turn, starts, turn_of
+from steelyard.scheduling.own_turn import Turn, equals_before, start_or_turn, starts, turn_of
 from steelyard.scheduling.placement import matching_flavors
 from steelyard.scheduling.quota import shortfalls, shown
 from steelyard.scheduling.remedies import (
@@ -81,7 +81,7 @@ def smallest(
         lambda: _fewer_members(trial),
         lambda: _fewer_devices(trial),
         lambda: holders_to_wait_for(trial),
-        lambda: _raises(trial),
+        lambda: _raises(trial, shape),
     )
     found = [remedy for find in finders for remedy in find()]
     # others who wait might go first by what is raised or given back, and not all of them were looked at
@@ -112,6 +112,11 @@ class Trial:
         """Decides."""
         self.tries += 1
         return starts(world, self.policy, self.now)
+
+    def now_starts_or_turn(self, world: World) -> tuple[bool, Turn | None]:
+        """Decides; where it does not start, the working state at its turn."""
+        self.tries += 1
+        return start_or_turn(world, self.policy, self.now)
 
     def starts_with(self, remedy: Remedy) -> bool:
         """Decides with the change made; what can't even be placed at its turn need not be decided."""
@@ -258,11 +263,12 @@ def _least(
 
 
 # --- higher limits ---------------------------------------------------------------------------------------
-def _raises(trial: Trial) -> Iterable[Remedy]:
+def _raises(trial: Trial, shape: Shape) -> Iterable[Remedy]:
     """Higher limits, those that bind on one of the flavors, each by exactly what it is short; the fewest,
-    then the least."""
+    then the least. None where so many equal ones come before it (`shape` is theirs) that each raise would
+    go to another of them."""
     turn = trial.turn
-    if turn is None:
+    if turn is None or equals_before(turn, shape, trial.world.item, MAX_RAISES) >= MAX_RAISES:
         return
     plan = turn.context.plan(trial.world.shape)
     flavors: Sequence[str] = plan.lead.flavors if plan.roles else ()
@@ -309,10 +315,9 @@ def _raise_on(trial: Trial, flavor: str, what: _What) -> Remedy | None:
         for key, quantity in what(trial.world.snapshot, short).items():
             by[key] = by.get(key, 0) + quantity
         remedy = Remedy(RemedyKind.RAISE_LIMIT, raises=_as_raises(trial.world.snapshot, by))
-        changed = applied(trial.world, remedy)
-        if trial.now_starts(changed):
+        has_started, turn = trial.now_starts_or_turn(applied(trial.world, remedy))
+        if has_started:
             return remedy
-        turn = turn_of(changed, trial.policy, trial.now)
     return None
 
 
