@@ -82,8 +82,7 @@ def test_cores_have_their_own_queue_quota_and_usage(server: Server) -> None:
     first = server.submit("first", ["/bin/sleep", "60"], **options)
     server.wait_for(lambda: show(server, first)["phase"] == "running")
     second = server.submit("second", ["/bin/true"], **options)
-    server.wait_for(lambda: show(server, second)["reasons"])
-    found = show(server, second)
+    found = server.told_why(second)
     assert (found["queue"], found["phase"]) == ("cores", "queued")
     reason = found["reasons"][0]
     assert (reason["code"], reason["resource"]) == ("waiting-for-quota", "cpu")
@@ -108,8 +107,7 @@ def test_a_request_for_a_gpu_never_lands_on_an_npu_or_on_cores(server: Server) -
     server.wait_for(lambda: show(server, holder)["phase"] == "running")
     assert classes_of(show(server, holder)) == {"gpu", "cpu", "memory"}
     waiting = server.submit("waiting", ["train"], **options)
-    server.wait_for(lambda: show(server, waiting)["reasons"])
-    found = show(server, waiting)
+    found = server.told_why(waiting)
     assert found["phase"] == "queued"
     assert {(r["code"], r["resource"]) for r in found["reasons"]} == {("waiting-for-capacity", "gpu")}
     nodes = server.pages("/v1/inventory", **{"cluster": "sim", "class": "npu"})

@@ -85,7 +85,7 @@ def fill(server: Server) -> dict[str, str]:
 def test_what_waits_for_a_full_pool_is_told_who_holds_it(server: Server) -> None:
     held = fill(server)
     waiting = submit(server, "waits", "exit 0", 500)
-    server.wait_for(lambda: show(server, waiting)["reasons"])
+    server.told_why(waiting)
     found = server.get(f"/v1/workloads/{waiting}/explanation")
     assert found["decision"] == "waits"
     reason = next(entry for entry in found["reasons"] if entry["resource"] == "cpu")

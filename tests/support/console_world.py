@@ -50,7 +50,7 @@ class World:
         self.submit("wants-the-pool", expect={"run": "1s"}, requests={**GPU, "gpu": 4}, count=2)
         self.submit("comes-later", expect={"run": "1s"}, requests={**GPU, "gpu": 4}, count=2)
         self.submit("wants-quota", namespace="translate-dev", requests={**GPU, "gpu": 2})
-        server.wait_for(lambda: self.view("wants-the-pool")["reasons"])
+        server.told_why(self.ids["wants-the-pool"])
         self.refused("greedy", {**GPU, "gpu": 3})
         self.find_devices()
         return self

@@ -210,6 +210,18 @@ class Server:
             time.sleep(every)
         return found
 
+    def told_why(self, workload: str) -> dict[str, Any]:
+        """The workload as soon as a cycle has looked at it: with its reasons."""
+        found: dict[str, Any] = {}
+
+        def is_told() -> bool:
+            found.update(self.get(f"/v1/workloads/{workload}"))
+            codes = [reason["code"] for reason in found["reasons"]]
+            return bool(codes) and "pending-evaluation" not in codes
+
+        self.wait_for(is_told)
+        return found
+
     # ---- the end
 
     def close(self) -> None:
