@@ -1255,7 +1255,7 @@ def _add_rows(directory: str, path: str, field: str, sign: int,
 
 def check_receipts(directory: str) -> list[Finding]:
     """Each receipt that a leaf has, of an attempt that ended or a member that left one that goes on, stands
-    in usage/receipts.jsonl if it was confirmed within the manifest's scope. Returns the problems; a note
+    in usage/receipts.jsonl if it was written within the manifest's scope. Returns the problems; a note
     `receipts` if there are none."""
     report = Report()
     report.attempt(RECEIPTS, _compare_receipts, directory, report)
@@ -1269,14 +1269,16 @@ def _compare_receipts(directory: str, report: Report) -> None:
         lines = file.read().splitlines()
     known = {_receipt_of(line, number) for number, line in enumerate(lines, 1)}
     with open(os.path.join(directory, LEAVES), "rb") as file:
-        for number, line in enumerate(file):
-            detail = loads(line, LEAVES)["detail"] if b'"receipt":{' in line else {}
-            receipt = detail.get("receipt")
+        for line in file:
+            leaf = loads(line, LEAVES) if b'"receipt":{' in line else None
+            if leaf is None or leaf["action"].startswith("release."):
+                continue  # what was kept back and answered later has its own record, in the log alone
+            receipt = leaf["detail"].get("receipt")
             if not isinstance(receipt, dict) or not scope["from"] <= receipt["confirmed"] < scope["to"]:
                 continue
-            key = (receipt["attempt"], detail.get("member"), receipt["state"], receipt["confirmed"])
+            key = (receipt["attempt"], leaf["detail"].get("member"), receipt["state"], receipt["confirmed"])
             if key not in known:
-                report.problem(RECEIPTS, "receipt", leaf=number, of=key[1] or key[0])
+                report.problem(RECEIPTS, "receipt", leaf=leaf["seq"], of=key[1] or key[0])
     report.note("receipts", count=len(lines))
 
 

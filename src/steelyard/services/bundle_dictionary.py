@@ -40,7 +40,7 @@ DICTIONARY: dict[str, Any] = {
         "waits.jsonl": {"reason": "what the attempt waited for during [t0, t1)"},
         "receipts.jsonl": {
             "member": "who left an attempt that goes on, by role and index; null: the attempt ended",
-            "state": "confirmed, quarantined or not-observable",
+            "state": "confirmed, quarantined or not-observable; answered later by leaves of release.*",
             "confirmed": _TIME,
             "reasons": "why something is kept back; empty where all is proven free",
         },

@@ -33,6 +33,7 @@ from steelyard.services.users import create_user
 from steelyard.store.database import sqlite_url
 from steelyard.store.store import Store
 from tests.support.house import ADMIN, House
+from tests.support.sticky_engine import Sticky
 from tests.support.stores import apply, doc
 
 Files = BundleFolder
@@ -304,3 +305,24 @@ def test_a_receipt_that_a_leaf_has_and_the_bundle_has_not_is_found(
     assert status == 1
     problems = {(each["file"], each["code"]) for each in answer["problems"]}
     assert ("usage/receipts.jsonl", "receipt") in problems
+
+
+def test_what_was_kept_back_and_proven_free_later_agrees_with_the_log(tmp_path: Path) -> None:
+    house = House(sqlite_url(tmp_path), tmp_path, wrap=Sticky)
+    try:
+        engine = house.engines["sim"]
+        assert isinstance(engine, Sticky)
+        engine.stuck = True
+        kept = house.submit("kept", expect={"run": "10ms"})
+        house.run_until(lambda: house.phase(kept) == "finished", step=SECOND)
+        engine.stuck = False
+        house.tick(120, step=SECOND)
+        files = export_bundle(house.store, ADMIN, open_log_key(house.store, house.folder), 0)
+        (row,) = map(json.loads, files["usage/receipts.jsonl"].splitlines())
+        assert (row["workload"], row["state"]) == (kept, "quarantined")
+        leaves = [json.loads(line) for line in files["audit/leaves.jsonl"].splitlines()]
+        assert "release.proven" in {leaf["action"] for leaf in leaves}
+        status, answer = verify(unpack(files, tmp_path / "bundle"))
+        assert (status, answer["problems"]) == (0, [])
+    finally:
+        house.close()
