@@ -94,8 +94,8 @@ def _preview(session: Session, found: Mapping[str, Any]) -> None:
                     "cli.policy-preview.moved", name=row["name"], project=row["project"], id=row["id"],
                     old=row["old"], new=row["new"],
                 )  # fmt: skip
-    _evictions(session, found["evictions"])
-    _shrinks(session, found.get("shrinks") or {"count": 0})
+    _stops(session, "eviction", found["evictions"])
+    _stops(session, "shrink", found.get("shrinks") or {"count": 0})
     _refusals(session, found["refusals"])
     _over(session, found["over_quota"])
     session.line()
@@ -106,25 +106,15 @@ def _preview(session: Session, found: Mapping[str, Any]) -> None:
         session.say("cli.what-if.cut")
 
 
-def _evictions(session: Session, rows: Mapping[str, Any]) -> None:
+def _stops(session: Session, kind: str, rows: Mapping[str, Any]) -> None:
+    """`kind`: eviction, or shrink of a gang that goes on."""
     if rows["count"]:
         session.line()
-        session.say("cli.policy-preview.evictions", count=rows["count"])
+        session.say(f"cli.policy-preview.{kind}s", count=rows["count"])
         for row in rows["items"][:_MAX_SHOWN]:
             session.say(
-                "cli.policy-preview.eviction", name=row["name"], id=row["id"], at=row["at"], by=row["for"],
-                limit=(row.get("limit") or {}).get("node"),
-            )  # fmt: skip
-
-
-def _shrinks(session: Session, rows: Mapping[str, Any]) -> None:
-    if rows["count"]:
-        session.line()
-        session.say("cli.policy-preview.shrinks", count=rows["count"])
-        for row in rows["items"][:_MAX_SHOWN]:
-            session.say(
-                "cli.policy-preview.shrink", name=row["name"], id=row["id"], at=row["at"], by=row["for"],
-                limit=(row["limit"] or {}).get("node"), **fewer(row),
+                f"cli.policy-preview.{kind}", name=row["name"], id=row["id"], at=row["at"], by=row["for"],
+                limit=(row.get("limit") or {}).get("node"), **fewer(row),
             )  # fmt: skip
 
 
