@@ -201,6 +201,7 @@ def settled_charges(snapshot: Snapshot) -> Iterable[Charge]:
     return (item for each in charged for item in each.charges)
 
 
+# --- evictions --------------------------------------------------------------------------------------
 def check_evictions(before: Snapshot, decisions: Decisions) -> None:
     """Nobody is stopped but for somebody whose place is kept and free once they are gone."""
     held = {hold.attempt_id: hold for hold in decisions.holds}

@@ -75,6 +75,3 @@ def _room(
             if len(free.whole) >= -(-amount // 1000) or (amount < 1000 and parts):
                 return name
     return None
-
-
-# --- evictions --------------------------------------------------------------------------------------

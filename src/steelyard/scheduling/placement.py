@@ -76,11 +76,6 @@ class Placer:
         choice = None if self.choice is None else self.choice.beside(board)
         return type(self)(board, ledger, self.policy, choice)
 
-    def may_fit(self, plan: ShapePlan) -> bool:
-        """A cheap necessary test: whether the limits let an attempt start, wherever it goes."""
-        self.cut_short = False
-        return may_fit(self.ledger, plan)
-
     def place(self, plan: ShapePlan, fresh: bool = False, avoid: Collection[int] = ()) -> Plan | None:
         """Takes places for one attempt, or changes nothing. With `avoid`, on none of these nodes."""
         self.cut_short = False

@@ -20,7 +20,7 @@ from steelyard.scheduling.decisions import Reservation
 from steelyard.scheduling.devices import Devices
 from steelyard.scheduling.future import Future, Lifted
 from steelyard.scheduling.ledger import Ledger
-from steelyard.scheduling.placement import Placer, Plan, ShapePlan
+from steelyard.scheduling.placement import Placer, Plan, ShapePlan, may_fit
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.tariff import Parts
 from steelyard.scheduling.timeline import Release, Timeline, end_if_started, latest_end
@@ -75,7 +75,7 @@ class Reservations:
             return None
         until = self.until(plan.shape)
         later, idle = ([], {}) if until is None else self._from(until)
-        if not later or not self._gains(plan, idle) or not self._placer.may_fit(plan):
+        if not later or not self._gains(plan, idle) or not may_fit(self._ledger, plan):
             return None
         if self._lifted is None:
             self._lifted = Lifted(self._board, self._ledger, self._placer)

@@ -49,20 +49,12 @@ def node_view(node: LiveNode) -> NodeView:
     accelerators = {
         flavor: FreeDevices(tuple(whole[flavor]), tuple(partial.get(flavor, ()))) for flavor in whole
     }
+    offered = node.availability is Availability.AVAILABLE
+    kept_back = {flavor: tuple(sorted(kept.items())) for flavor, kept in withheld.items()}
     return NodeView(
-        node.id,
-        node.name,
-        node.cluster,
-        node.availability is Availability.AVAILABLE,
-        node.labels,
-        accelerators,
-        tuple(slots),
-        totals,
-        frozenset(unavailable),
-        {flavor: tuple(sorted(kept.items())) for flavor, kept in withheld.items()},
-        memories,
-        frozenset(parts),
-    )
+        node.id, node.name, node.cluster, offered, node.labels, accelerators, tuple(slots), totals,
+        frozenset(unavailable), kept_back, memories, frozenset(parts),
+    )  # fmt: skip
 
 
 def flavors_of(devices: Iterable[LiveDevice]) -> dict[str, FlavorView]:
