@@ -292,7 +292,7 @@ class World:
             job.members = (*job.members, *growth.members)
             more = Counter({(c.tree, c.node, c.subject): c.quantity for c in growth.charges})
             job.charges = tuple(
-                replace(c, quantity=c.quantity + more[c.tree, c.node, c.subject]) for c in job.charges
+                c.with_quantity(c.quantity + more[c.tree, c.node, c.subject]) for c in job.charges
             )
         for hold in decisions.holds:
             job = self.jobs[hold.attempt_id]
@@ -441,7 +441,7 @@ def _charged_for(job: Job, members: Iterable[MemberPlan]) -> Iterator[Charge]:
             of[f"flavor/{allocation.flavor}"] += allocation.quantity
     for charge in job.charges:
         if of[charge.subject]:
-            yield replace(charge, quantity=of[charge.subject])
+            yield charge.with_quantity(of[charge.subject])
 
 
 def running_view(job: Job, leaves: bool) -> RunningView:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from steelyard.model.lifecycle import Outcome, Phase
 from steelyard.model.resources import ACCELERATORS, DeviceClass, ShareKind
 from steelyard.model.units import WHOLE_DEVICE
@@ -213,8 +215,7 @@ class Shape:
         return total
 
 
-@dataclass(frozen=True, slots=True)
-class AllocationPlan:
+class AllocationPlan(Struct, frozen=True, gc=False):
     """One row to be: a quantity of one device for one member."""
 
     device_id: int | None

@@ -86,7 +86,7 @@ def _rest(charges: Sequence[Charge], less: Iterable[Charge]) -> tuple[Charge, ..
         key = (item.tree, item.node, item.subject)
         taken[key] = taken.get(key, 0) + item.quantity
     left = (
-        replace(item, quantity=item.quantity - taken.get((item.tree, item.node, item.subject), 0))
+        item.with_quantity(item.quantity - taken.get((item.tree, item.node, item.subject), 0))
         for item in charges
     )
     return tuple(item for item in left if item.quantity)
@@ -126,7 +126,7 @@ def joined_charges(view: RunningView, growth: Growth) -> tuple[Charge, ...]:
     """What all members are charged together."""
     more = {(item.tree, item.node, item.subject): item.quantity for item in growth.charges}
     known = [
-        replace(item, quantity=item.quantity + more.pop((item.tree, item.node, item.subject), 0))
+        item.with_quantity(item.quantity + more.pop((item.tree, item.node, item.subject), 0))
         for item in view.charges
     ]
     return (*known, *(Charge(*key, quantity) for key, quantity in more.items()))

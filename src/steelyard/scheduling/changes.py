@@ -157,7 +157,7 @@ def _node_with(node: NodeView, allocation: AllocationPlan) -> NodeView:
         free = _devices_with(node.accelerators[allocation.flavor], allocation)
         return replace(node, accelerators={**node.accelerators, allocation.flavor: free})
     slots = tuple(
-        replace(slot, free=slot.free + allocation.quantity) if _is_of(slot, allocation) else slot
+        slot.with_free(slot.free + allocation.quantity) if _is_of(slot, allocation) else slot
         for slot in node.slots
     )
     return replace(node, slots=slots)

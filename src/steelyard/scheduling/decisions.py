@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, is_dataclass
 from enum import StrEnum
 
+from msgspec import Struct
+
 from steelyard.model.reasons import Reason
 from steelyard.model.workloads import MemberPlan
 from steelyard.scheduling.model_choice import ModelChoice
@@ -222,6 +224,8 @@ class Decisions:
 
 def canonical(value: object) -> object:
     """Plain lists and scalars; a mapping becomes a list of pairs sorted by key, an enum its value."""
+    if isinstance(value, Struct):
+        return canonical({name: getattr(value, name) for name in value.__struct_fields__})
     if is_dataclass(value) and not isinstance(value, type):
         return canonical({name: getattr(value, name) for name in value.__dataclass_fields__})
     if isinstance(value, Mapping):

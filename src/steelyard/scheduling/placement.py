@@ -8,9 +8,10 @@ flavors in the request's order, else by name; the other roles follow within the 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Self
+
+from msgspec import Struct
 
 from steelyard.model.policy import Policy
 from steelyard.model.units import WHOLE_DEVICE
@@ -36,8 +37,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A feasible placement, already taken from the board. Its charges are not in the ledger yet."""
 
     members: tuple[MemberPlan, ...]
@@ -201,7 +201,6 @@ class Placer:
         if first and not members and moved is not None:
             self._cursors[key] = at  # nothing was taken before it: these nodes can't hold one at all
         return None
-
 
     def _by_score(
         self, role: RoleNeed, flavor: str, cluster: str, avoid: Collection[int]

@@ -274,7 +274,7 @@ def taken(node: NodeView, allocation: AllocationPlan) -> NodeView:
         free = _devices_without(node.accelerators[allocation.flavor], allocation)
         return replace(node, accelerators={**node.accelerators, allocation.flavor: free})
     slots = tuple(
-        replace(slot, free=slot.free - allocation.quantity) if _is_slot(slot, allocation) else slot
+        slot.with_free(slot.free - allocation.quantity) if _is_slot(slot, allocation) else slot
         for slot in node.slots
     )
     return replace(node, slots=slots)
@@ -294,7 +294,7 @@ def _devices_without(free: FreeDevices, allocation: AllocationPlan) -> FreeDevic
         left = (PartDevice(device, rest, allocation.share_kind),) if rest > 0 else ()
         return FreeDevices(whole, free.partial + left)
     partial = tuple(
-        replace(part, remaining=part.remaining - quantity) if part.device_id == device else part
+        part.with_left(part.remaining - quantity) if part.device_id == device else part
         for part in free.partial
     )
     return FreeDevices(free.whole, tuple(part for part in partial if part.remaining > 0))

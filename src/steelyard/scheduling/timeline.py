@@ -11,12 +11,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from steelyard.model.workloads import MemberPlan, Shape
 from steelyard.scheduling.run_times import RunTimes, keys_of
@@ -30,8 +30,7 @@ PERMILLE = 900
 MOST_ENDS = 8_192
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """Places and charges that are given back at an instant (µs) at the latest."""
 
     at: int

@@ -186,10 +186,10 @@ def freed(view: NodeView, member: MemberPlan) -> NodeView:
         if allocation.device_class in ACCELERATORS:
             free = accelerators[allocation.flavor]
             assert allocation.quantity == 1000
-            accelerators[allocation.flavor] = replace(free, whole=(*free.whole, allocation.device_id))
+            accelerators[allocation.flavor] = FreeDevices((*free.whole, allocation.device_id), free.partial)
         else:
             slots = tuple(
-                replace(slot, free=slot.free + allocation.quantity)
+                slot.with_free(slot.free + allocation.quantity)
                 if slot.device_id == allocation.device_id else slot
                 for slot in slots
             )

@@ -95,7 +95,7 @@ class Books:
             parts = tuple(PartDevice(d, rest, kinds[d]) for d, rest in left.items() if 0 < rest < 1000)
             accelerators[flavor] = FreeDevices(tuple(d for d in free.whole if left[d] == 1000), parts)
         slots = tuple(
-            replace(slot, free=slot.free - used.get((slot.flavor, slot.device_id), 0)) for slot in view.slots
+            slot.with_free(slot.free - used.get((slot.flavor, slot.device_id), 0)) for slot in view.slots
         )
         return replace(view, accelerators=accelerators, slots=slots)
 

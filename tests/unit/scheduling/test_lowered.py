@@ -20,7 +20,7 @@ from steelyard.model.policy import (
     TreeNode,
 )
 from steelyard.model.units import HOUR, SECOND
-from steelyard.scheduling import Decisions, QuotaTree, Snapshot, decide, hard_limit
+from steelyard.scheduling import Charge, Decisions, QuotaTree, Snapshot, decide, hard_limit
 from steelyard.scheduling.changes import with_trees
 from steelyard.scheduling.decisions import LOWERED
 from steelyard.scheduling.lowered import Passed, foreseen
@@ -208,7 +208,7 @@ def test_a_limit_of_the_organisation_says_it_for_all_queues() -> None:
     base = replace(base, trees={**base.trees, ORG_TREE: before})
     limit = replace(hard_limit("p", GPU, 6000), on_lowered=RECLAIM)
     charged = {
-        key: replace(run, charges=(*run.charges, replace(run.charges[0], tree=ORG_TREE, node="ns-p")))
+        key: replace(run, charges=(*run.charges, Charge(ORG_TREE, "ns-p", GPU, run.charges[0].quantity)))
         for key, run in base.running.items()
     }
     assert all(run.charges[0].subject == GPU for run in base.running.values())

@@ -235,7 +235,7 @@ def test_the_checks_see_a_charge_too_much() -> None:
     before = world.snapshot()
     decisions = decide(before, world.policy, world.now)
     placed = decisions.placements[0]
-    more = tuple(replace(item, quantity=item.quantity + 1) for item in placed.charges)
+    more = tuple(item.with_quantity(item.quantity + 1) for item in placed.charges)
     wrong = replace(decisions, placements=(replace(placed, charges=more), *decisions.placements[1:]))
     check_placements(before, decisions)
     with pytest.raises(AssertionError, match="charged for something else"):

@@ -12,6 +12,7 @@ from steelyard.scheduling import (
     ClusterView,
     CordonNode,
     DropCause,
+    FreeDevices,
     ShapeGroup,
     Snapshot,
     decide,
@@ -263,7 +264,7 @@ def test_a_hold_is_revised_when_a_freed_device_is_quarantined() -> None:
     assert gone is not None
     after = ended(base, 1, 2)
     free = after.nodes[1].accelerators["a100"]
-    left = replace(free, whole=tuple(device for device in free.whole if device != gone))
+    left = FreeDevices(tuple(device for device in free.whole if device != gone), free.partial)
     view = replace(after.nodes[1], accelerators={"a100": left}, unavailable=frozenset({gone}))
     after = replace(after, nodes={1: view})
     decisions = decide(after, POLICY, NOW + SECOND)
