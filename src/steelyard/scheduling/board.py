@@ -275,7 +275,10 @@ class Board:
         if chosen is None:
             return None
         for device_class, amount in need.others:
-            more = self._pick_any(state, device_class, amount)
+            if device_class in ACCELERATORS:
+                more = self._pick_any(state, device_class, amount)
+            else:
+                more = pick(state, device_class, amount, None)
             if more is None:
                 return None
             chosen += more
@@ -285,24 +288,24 @@ class Board:
 
     def _take(self, state: NodeState, chosen: list[AllocationPlan]) -> None:
         """What was picked on one node: it is free, so it is offered."""
-        gained: dict[str, int] = {}
+        free, offered = self._free, self.nodes.frame.orders if state.view.schedulable else ()
         for item in chosen:
             flavor = item.flavor
             if item.device_class in ACCELERATORS:
                 more = state.devices[flavor].change(item.device_id or 0, -item.quantity)
-                gained[flavor] = gained.get(flavor, 0) + more
             else:
-                self._change_space(state, item, -1)
-        for flavor, more in gained.items():
-            self._gained(state.view, flavor, more)
+                space = state.find(item)
+                assert space is not None
+                space.free -= item.quantity
+                more = -item.quantity
+            if flavor in offered:
+                free[flavor] = free.get(flavor, 0) + more
         self.touched.append(state.view.id)
         self.changes += len(chosen)
 
     def _pick_any(
         self, state: NodeState, device_class: DeviceClass, amount: int
     ) -> list[AllocationPlan] | None:
-        if device_class not in ACCELERATORS:
-            return pick(state, device_class, amount, None)
         for name in sorted(state.devices):
             view = self.flavors.get(name)
             if view is not None and view.device_class is device_class:

@@ -8,7 +8,8 @@ labels, what they have in total) is in a `Frame`, which is made anew when that c
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields
+from operator import attrgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -144,14 +145,16 @@ def _of_devices(devices: FreeDevices) -> tuple[int, int, int]:
     return whole * WHOLE_DEVICE + sum(left), whole, WHOLE_DEVICE if whole else max(left)
 
 
+#: What of a node stays while things on it are taken and given back.
+_PASSING = ("accelerators", "slots", "unavailable", "withheld")
+_lasting = attrgetter(*[field.name for field in fields(NodeView) if field.name not in _PASSING])
+
+
 def _is_alike(before: NodeView | None, after: NodeView) -> bool:
     """Whether both are the same but for what is free of them."""
     if before is None or before.accelerators.keys() != after.accelerators.keys():
         return False
     if [slot.flavor for slot in before.slots] != [slot.flavor for slot in after.slots]:
         return False
-    same = replace(
-        before, accelerators=after.accelerators, slots=after.slots, unavailable=after.unavailable,
-        withheld=after.withheld,
-    )  # fmt: skip
-    return same == after
+    same: bool = _lasting(before) == _lasting(after)
+    return same

@@ -18,7 +18,7 @@ from functools import lru_cache
 from math import isqrt
 from typing import TypeAlias
 
-from steelyard.model.policy import QUEUE_TREE, Fairness
+from steelyard.model.policy import FLAVOR_PREFIX, QUEUE_TREE, Fairness
 from steelyard.scheduling.memo import MOST_KEPT
 from steelyard.scheduling.quota import QuotaTree, total_usage
 from steelyard.scheduling.views import Charge
@@ -162,15 +162,19 @@ class Past:
             nodes[key] = nodes.get(key, 0) + amount
 
     def _keys_of(self, who: Who, subject: str) -> _Keys:
-        """What a charge counts in: of its queue, project and user; of the queue and all above it."""
+        """What a charge counts in: of its queue, project and user; of the queue and all above it. People are
+        measured by classes, nodes by what limits are on: nobody asks for anything else."""
         queue, project, user = who
-        sums = [(queue, "", "", subject)]
-        if project:
-            sums.append((queue, project, "", subject))
-        if user:
-            sums.append((queue, project, user, subject))
+        sums: list[Used] = []
+        if not subject.startswith(FLAVOR_PREFIX):
+            sums.append((queue, "", "", subject))
+            if project:
+                sums.append((queue, project, "", subject))
+            if user:
+                sums.append((queue, project, user, subject))
         tree = self._tree
-        path = tree.path(queue) if tree is not None and queue in tree.nodes else ()
+        is_limited = tree is not None and subject in tree.subjects and queue in tree.nodes
+        path = tree.path(queue) if tree is not None and is_limited else ()
         return (*sums,), tuple((node, subject) for node in path)
 
     def _kept(self) -> dict[tuple[Who, str], _Keys]:
