@@ -61,7 +61,7 @@ def _anywhere(context: Context, plan: ShapePlan, item: PendingItem) -> Plan | No
     if not item.guaranteed and not reservations.may_admit(plan):
         return None
     for avoid in ((item.avoid, ()) if item.avoid else ((),)):
-        for place in (placer.place, reservations.place_before):
+        for place in (placer.place_let, reservations.place_before):
             found = place(plan, avoid=avoid)
             if found is not None and (item.guaranteed or reservations.admits(plan, found)):
                 return found

@@ -23,6 +23,7 @@ from steelyard.scheduling.node_state import (
     matches,
     need_of,
     pick,
+    piece_of,
     pieces_of,
 )
 from steelyard.scheduling.views import FlavorView, NodeView
@@ -274,32 +275,40 @@ class Board:
         chosen = pick(state, need.primary, need.amount, flavor, left, need.memory)
         if chosen is None:
             return None
+        spaces: list[tuple[Space, int]] = []
         for device_class, amount in need.others:
             if device_class in ACCELERATORS:
                 more = self._pick_any(state, device_class, amount)
+                if more is None:
+                    return None
+                chosen += more
             else:
-                more = pick(state, device_class, amount, None)
-            if more is None:
-                return None
-            chosen += more
+                space = state.roomy(device_class, amount)
+                if space is None:
+                    return None
+                spaces.append((space, amount))
+                chosen.append(piece_of(node_id, device_class, space, amount))
         if chosen:
-            self._take(state, chosen)
+            self._take(state, chosen, spaces)
         return tuple(chosen)
 
-    def _take(self, state: NodeState, chosen: list[AllocationPlan]) -> None:
-        """What was picked on one node: it is free, so it is offered."""
+    def _take(
+        self, state: NodeState, chosen: list[AllocationPlan], spaces: list[tuple[Space, int]]
+    ) -> None:
+        """What was picked on one node, the last of it on these spaces: it is free, so it is offered."""
         free, offered = self._free, self.nodes.frame.orders if state.view.schedulable else ()
-        for item in chosen:
+        for item in chosen[: len(chosen) - len(spaces)]:
             flavor = item.flavor
             if item.device_class in ACCELERATORS:
                 more = state.devices[flavor].change(item.device_id or 0, -item.quantity)
+                if flavor in offered:
+                    free[flavor] = free.get(flavor, 0) + more
             else:
-                space = state.find(item)
-                assert space is not None
-                space.free -= item.quantity
-                more = -item.quantity
-            if flavor in offered:
-                free[flavor] = free.get(flavor, 0) + more
+                self._change_space(state, item, -1)
+        for space, amount in spaces:
+            space.free -= amount
+            if space.flavor in offered:
+                free[space.flavor] = free.get(space.flavor, 0) - amount
         self.touched.append(state.view.id)
         self.changes += len(chosen)
 

@@ -167,9 +167,9 @@ class Moving:
         self.passed = 0  # how many have given back their places
 
     def place(self, plan: ShapePlan, count: int) -> Plan | None:
-        """Where a gang goes when so many have ended. Nothing stays taken."""
+        """Where a gang that the limits let start goes when so many have ended. Nothing stays taken."""
         self.until(count)
-        found = self.placer.place(plan, fresh=True)
+        found = self.placer.place_let(plan, fresh=True)
         if found is not None:
             self.board.change_members(found.members, 1)
         return found
@@ -199,8 +199,8 @@ class Lifted:
         self._asked: Sequence[Reservation] = ()
 
     def place(self, plan: ShapePlan, some: Sequence[Reservation], avoid: Collection[int]) -> Plan | None:
-        """Where an attempt could go beside all but these. Nothing stays taken. It may be asked about the
-        very same list, which must not have changed then."""
+        """Where an attempt that the limits let start could go beside all but these. Nothing stays taken. It
+        may be asked about the very same list, which must not have changed then."""
         if some is not self._asked:
             wanted = {made.attempt_id: made for made in some}
             for key in self._some.keys() - wanted.keys():
@@ -208,7 +208,7 @@ class Lifted:
             for key in wanted.keys() - self._some.keys():
                 self.board.change_members(wanted[key].members, 1)
             self._some, self._asked = wanted, some
-        found = self.placer.place(plan, fresh=True, avoid=avoid)
+        found = self.placer.place_let(plan, fresh=True, avoid=avoid)
         if found is not None:
             self.board.change_members(found.members, 1)
         return found

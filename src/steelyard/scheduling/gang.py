@@ -31,9 +31,9 @@ class GangPlacer(Placer):
         """Which nodes are near each other."""
         return Levels(self.board)
 
-    def place(self, plan: ShapePlan, fresh: bool = False, avoid: Collection[int] = ()) -> Plan | None:
-        """Takes places for one attempt, or changes nothing. With `avoid`, on none of these nodes."""
-        found = super().place(plan, fresh, avoid)
+    def place_let(self, plan: ShapePlan, fresh: bool = False, avoid: Collection[int] = ()) -> Plan | None:
+        """As in `Placer`; an elastic gang with as many members as fit."""
+        found = super().place_let(plan, fresh, avoid)
         if found is None or all(role.most <= role.count for role in plan.roles):
             return found
         return self._grown(plan, found, avoid)

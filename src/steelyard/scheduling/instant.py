@@ -112,13 +112,14 @@ class Instants:
         )
 
     def place(self, plan: ShapePlan, ends: Sequence[Ending], count: int) -> Plan | None:
-        """Where the gang goes when so many have ended. Nothing stays taken. Raises Uncounted."""
+        """Where a gang that the limits let start goes when so many have ended. Nothing stays taken. Raises
+        Uncounted."""
         board = self.board(ends, count)
         choice = self._choice.over(self._choice.sheet.over(board, board.columns))
         for role in plan.roles:
             choice.rank(role.need, role.flavors)
         placer = type(self._placer)(board, self._ledger, self._placer.policy, choice)
-        found = placer.place(plan, fresh=True)
+        found = placer.place_let(plan, fresh=True)
         self.looks += board.looks
         self.cut_short = placer.cut_short
         return found

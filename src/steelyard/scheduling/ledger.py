@@ -40,6 +40,14 @@ def made_ready(trees: Mapping[str, QuotaTree], asks: Iterable[Ask]) -> tuple[Che
     )
 
 
+def passes(checks: Iterable[Check], usages: Mapping[str, Usage]) -> bool:
+    """True when each ask is available in one world."""
+    for tree, levels, quantity in checks:  # a generator takes half as long again # noqa: SIM110
+        if quantity > left(levels, usages[tree]):
+            return False
+    return True
+
+
 class Ledger:
     """Mutable inside one cycle only. `usage` counts everything charged, holds and victims both."""
 
@@ -87,11 +95,9 @@ class Ledger:
 
     def passes(self, checks: Iterable[Check]) -> bool:
         """As `fits`, of asks that were made ready."""
-        for tree, levels, quantity in checks:
-            for world in self._worlds:
-                if quantity > left(levels, world[tree]):
-                    return False
-        return True
+        if self._then is not None and not passes(checks, self._then):
+            return False
+        return passes(checks, self._now)
 
     def takes(self, parts: Parts) -> bool:
         """As `may_charge`, of charges that were made ready."""

@@ -39,6 +39,8 @@ class _Form:
     rows: Ints
     place: array[int]
     flavors: Ints  # of each row, the number of its flavor among those asked for
+    numbers: list[int]  # the same
+    nodes: list[int]  # of each row, its node's id
 
 
 @dataclass(slots=True)
@@ -115,7 +117,8 @@ class NodeChoice:
 
     def _ranking(self, need: Need, flavors: tuple[str, ...]) -> _Ranking:
         sheet = self.sheet
-        sheet.sync()
+        if sheet.at != len(self.board.touched):
+            sheet.sync()
         known = self._kept.get((need, flavors))
         if known is None:
             if len(self._kept) >= MOST_KEPT:
@@ -134,10 +137,9 @@ class NodeChoice:
             known.at = len(sheet.changed)
         return known
 
-    def _may_hold(self, need: Need, flavors: tuple[str, ...], flavor: str) -> bool:
-        """False where no node has enough of the flavor, whatever is asked for beside it: nothing to rank."""
-        if (need, flavors) in self._kept:
-            return True  # its scores say so themselves
+    def _may_hold(self, need: Need, flavor: str) -> bool:
+        """False where no node has enough of the flavor, whatever is asked for beside it: nothing to rank.
+        Where there are scores, they say so themselves."""
         room = self.board.room(flavor)
         whole, part = divmod(need.amount, WHOLE_DEVICE) if need.is_accelerated else (0, need.amount)
         return room.first(0, whole, part) < len(room.most)
@@ -171,45 +173,44 @@ class NodeChoice:
         place[rows] = np.arange(len(rows))
         asked = {name: number for number, name in enumerate(flavors)}
         of = np.array([asked.get(name, -1) for name in sheet.names], dtype=np.int64)[sheet.numbers[rows]]
-        return _Form(rows, array("i", place.tolist()), of)
+        ids = [sheet.node_ids[number] for number in sheet.nodes[rows].tolist()]
+        return _Form(rows, array("i", place.tolist()), of, of.tolist(), ids)
 
     def flavors(self, need: Need, flavors: tuple[str, ...]) -> Iterator[str]:
         """The flavors that could hold the need somewhere, the one with the best place first."""
-        if not any(self._may_hold(need, flavors, flavor) for flavor in flavors):
+        if (need, flavors) not in self._kept and not any(self._may_hold(need, flavor) for flavor in flavors):
             return
         ranking = self._ranking(need, flavors)
-        scores, of = ranking.scores, ranking.form.flavors
+        scores, form = ranking.scores, ranking.form
         while len(scores):
             best = int(scores.argmax())
-            if scores[best] == NO_PLACE:
+            if scores.item(best) == NO_PLACE:
                 return
-            number = int(of[best])
+            number = form.numbers[best]
             yield flavors[number]
-            scores = np.where(of == number, NO_PLACE, scores)
+            scores = np.where(form.flavors == number, NO_PLACE, scores)
 
     def places(
         self, need: Need, flavors: tuple[str, ...], flavor: str, avoid: Collection[int] = ()
     ) -> Iterator[tuple[int, int | None]]:
         """(node, what the device has left that a fraction should go on) of one of the flavors, best first."""
-        if not self._may_hold(need, flavors, flavor):
+        if (need, flavors) not in self._kept and not self._may_hold(need, flavor):
             return
         ranking = self._ranking(need, flavors)
-        scores, of = ranking.scores, ranking.form.flavors
+        scores, form = ranking.scores, ranking.form
         number = flavors.index(flavor)
-        ids, nodes = self.sheet.node_ids, self.sheet.nodes
         passed = False
         while len(scores):
             best = int(scores.argmax())
-            if scores[best] == NO_PLACE:
+            if scores.item(best) == NO_PLACE:
                 return
-            if of[best] != number:
-                scores = np.where(of == number, scores, NO_PLACE)
+            if form.numbers[best] != number:
+                scores = np.where(form.flavors == number, scores, NO_PLACE)
                 passed = True
                 continue
-            row = int(ranking.form.rows[best])
-            node = ids[nodes[row]]
+            node = form.nodes[best]
             if node not in avoid:
-                yield node, self._scores(need).device(need, row)
+                yield node, self._scores(need).device(need, form.rows.item(best))
             if not passed:
                 scores, passed = scores.copy(), True
             scores[best] = NO_PLACE

@@ -99,6 +99,13 @@ class NodeState:
         }
         return made
 
+    def roomy(self, device_class: DeviceClass, amount: int) -> Space | None:
+        """The first of the node's CPU or memory with so much free."""
+        for space in self.spaces.get(device_class, ()):
+            if space.free >= amount:
+                return space
+        return None
+
     def find(self, allocation: AllocationPlan) -> Space | None:
         """The node's CPU or memory that an allocation is on."""
         for space in self.spaces.get(allocation.device_class, ()):
@@ -155,6 +162,11 @@ def _whole(device: int, node_id: int, flavor: str, device_class: DeviceClass) ->
     return AllocationPlan(device, node_id, flavor, device_class, WHOLE_DEVICE)
 
 
+def piece_of(node_id: int, device_class: DeviceClass, space: Space, amount: int) -> AllocationPlan:
+    """So much of a node's CPU or memory."""
+    return _allocation(space.device_id, node_id, space.flavor, device_class, amount)
+
+
 def pick(
     state: NodeState,
     device_class: DeviceClass,
@@ -186,5 +198,5 @@ def pick(
         if space.free >= amount and (flavor is None or space.flavor == flavor):
             if not amount:
                 return []
-            return [_allocation(space.device_id, node_id, space.flavor, device_class, amount)]
+            return [piece_of(node_id, device_class, space, amount)]
     return None

@@ -72,8 +72,9 @@ class _Heads:
             self.items, self.at = [item, *self.items[self.at + 1 :]], 0
 
 
-#: A shape in its queue's line: the first's place, the shape's key, the shape, what waits of it.
-_Entry: TypeAlias = tuple[Key, str, Shape, _Heads]
+#: A shape in its queue's line: the first's place, the shape's key, the shape, what waits of it; and how many
+#: had started in the queue when the place was looked at.
+_Entry: TypeAlias = tuple[Key, str, Shape, _Heads, int]
 
 
 class _Contest:
@@ -176,8 +177,8 @@ class Waiting:
         line = self._lines.get(shape.queue)
         if line is None:
             line = self._lines[shape.queue] = self._line(shape.queue)
-        heads = self._heads[shape.key]
-        heapq.heappush(line.heap, (self.turns.key(shape, heads.first), shape.key, shape, heads))
+        heads, starts = self._heads[shape.key], self.turns.past.starts.get(shape.queue, 0)
+        heapq.heappush(line.heap, (self.turns.key(shape, heads.first), shape.key, shape, heads, starts))
 
     def _line(self, queue: str) -> _Line:
         tree = self.turns.tree
@@ -207,7 +208,7 @@ class Waiting:
         line = self._top.first()
         if line is None:
             return None
-        _, _, shape, heads = heapq.heappop(line.heap)
+        _, _, shape, heads, _ = heapq.heappop(line.heap)
         self._stale.add(line.queue)
         return shape, heads.pop()
 
@@ -267,25 +268,23 @@ class Waiting:
     def _place(self, contest: _Contest, child: str, winner: _Line | None) -> None:
         rank = None
         if winner is not None and len(contest.lines) > 1:
-            _, _, shape, heads = winner.heap[0]
+            _, _, shape, heads, _ = winner.heap[0]
             rank = self.turns.rank(child, shape, heads.first)
         contest.put(child, rank, winner)
 
     def _settle(self, line: _Line) -> None:
         """Brings the line's first up to date: use may have grown meanwhile, and nothing passes a head."""
         heap, turns = line.heap, self.turns
+        starts = turns.past.starts.get(line.queue, 0)
         while heap:
-            key, name, shape, heads = heap[0]
+            _, name, shape, heads, at = heap[0]
             if line.shut and self._is_shut(line, shape):
                 heapq.heappop(heap)
                 self.behind.append(shape)
                 continue
-            if not turns.past.counts:
+            if at == starts:  # nothing that counts in it has changed
                 return
-            fresh = turns.key(shape, heads.first)
-            if fresh == key:
-                return
-            heapq.heapreplace(heap, (fresh, name, shape, heads))
+            heapq.heapreplace(heap, (turns.key(shape, heads.first), name, shape, heads, starts))
 
     def _is_shut(self, line: _Line, shape: Shape) -> bool:
         plan = self._context.plan(shape)

@@ -78,9 +78,14 @@ class Placer:
 
     def place(self, plan: ShapePlan, fresh: bool = False, avoid: Collection[int] = ()) -> Plan | None:
         """Takes places for one attempt, or changes nothing. With `avoid`, on none of these nodes."""
-        self.cut_short = False
         if not plan.roles or not self.ledger.passes(plan.checks):
+            self.cut_short = False
             return None
+        return self.place_let(plan, fresh, avoid)
+
+    def place_let(self, plan: ShapePlan, fresh: bool = False, avoid: Collection[int] = ()) -> Plan | None:
+        """As `place`, of a plan with roles that the limits on classes let start: they were asked already."""
+        self.cut_short = False
         for flavor in self._in_order(plan.lead):
             if self.ledger.passes(plan.led_on(flavor).checks):
                 found = self.place_with(plan, flavor, fresh or bool(avoid), avoid=avoid)

@@ -10,21 +10,18 @@ of that instant.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from steelyard.model.resources import ACCELERATORS
-from steelyard.model.units import WHOLE_DEVICE
 from steelyard.model.workloads import MemberPlan, Shape
-from steelyard.scheduling.board import Board, allocation_room
+from steelyard.scheduling.board import Board
 from steelyard.scheduling.decisions import Reservation
-from steelyard.scheduling.devices import Devices
 from steelyard.scheduling.future import Future, Lifted
 from steelyard.scheduling.ledger import Ledger
 from steelyard.scheduling.placement import Placer, Plan, ShapePlan, may_fit
 from steelyard.scheduling.snapshot import Snapshot
 from steelyard.scheduling.tariff import Parts
 from steelyard.scheduling.timeline import Release, Timeline, end_if_started, latest_end
-from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningView
+from steelyard.scheduling.views import Charge, HoldView, PendingItem, RunningView, amounts_of
 
 #: Attempts for which a place on the timeline is looked for in one cycle; of a queue as many as it may have
 #: reservations, and a few more.
@@ -250,9 +247,11 @@ class Reservations:
                 usage.take(parts)
         self._worlds.append(self._at.get(made.starts_at) or self._world(made, step))
         self.made.append(made)
-        self._idle[made.attempt_id] = _idle(self._board, made.members)
-        self._later = {}
+        flavors = amounts_of(made.members)
+        free = {name: self._board.free(name) for name in flavors}
         self._board.change_members(made.members, -1)
+        self._idle[made.attempt_id] = {name: free[name] - self._board.free(name) for name in flavors}
+        self._later = {}
         ends = None
         if made.ends_at is not None:
             ends = Release(made.ends_at, made.attempt_id, made.members, made.charges)
@@ -297,27 +296,3 @@ class Reservations:
         for made in applied:
             self._board.change_members(made.members, 1)
         return blocker
-
-
-def _idle(board: Board, members: Iterable[MemberPlan]) -> dict[str, int]:
-    """By flavor, how much of some places is free now."""
-    idle: dict[str, int] = {}
-    for member in members:
-        state = board.state(member.node_id)
-        for flavor, whole, parts in member.pieces[0]:
-            devices = state.devices.get(flavor)
-            if devices is not None and (devices.whole or devices.part):
-                free = len(set(whole).intersection(devices.whole)) * WHOLE_DEVICE
-                free += sum([_part(devices, device) for device in whole]) if devices.part else 0
-                free += sum([max(0, min(devices.remaining(device), quantity)) for device, quantity in parts])
-                idle[flavor] = idle.get(flavor, 0) + free
-        for allocation in member.allocations:
-            if allocation.device_class not in ACCELERATORS:
-                room = min(allocation_room(state, allocation), allocation.quantity)
-                idle[allocation.flavor] = idle.get(allocation.flavor, 0) + max(0, room)
-    return idle
-
-
-def _part(devices: Devices, device: int) -> int:
-    """What is left of a device that is not whole."""
-    return max(0, min(devices.part.get(device, 0), WHOLE_DEVICE))

@@ -114,6 +114,7 @@ class Shares:
         if self.tree.nodes[node].parent is None:
             return NONE
         most, past = 0, None if only_now else self._past
+        lasting, news = ({}, {}) if past is None else past.by_node
         for subjects, whole in self._groups_of(node):
             above = lately = 0
             least: int | None = None
@@ -122,10 +123,13 @@ class Shares:
                 over = used - owned if used > owned else 0
                 above += over
                 if added and subject in added:
-                    more = max(0, used + added[subject] - owned) - over
+                    more = used + added[subject] - owned
+                    more = more - over if more > 0 else -over
                     least = more if least is None or more < least else least
                 if past is not None:  # in millionths
-                    lately += max(0, past.at(key) - owned * UNIT)
+                    before = lasting.get(key, 0) + news.get(key, 0) - owned * UNIT
+                    if before > 0:
+                        lately += before
             above += least or 0
             if not above and not lately:
                 continue

@@ -25,6 +25,7 @@ from steelyard.scheduling.views import NodeView
 _Read: TypeAlias = tuple[int, int, int, dict[str, list[int]]]
 #: Of a row: free CPU and memory, free accelerators of the node, whole devices, the largest part of one.
 Facts: TypeAlias = tuple[int, int, int, int, int]
+_NOTHING = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,32 +133,29 @@ class Sheet:
         for name, held in state.devices.items():
             whole, part = len(held.whole), 0
             free += whole * WHOLE_DEVICE
-            for left in held.part.values():
+            for left in held.part.values() if held.part else ():
                 if left > 0:
                     free += left
                     if part < left < WHOLE_DEVICE:
                         part = left
                     whole += left == WHOLE_DEVICE
             by_flavor[name] = whole, part
-        pieces = [by_flavor.get(self.flavors[row], (0, 0)) for row in rows]
-        self._note(rows, _space(state, DeviceClass.CPU), _space(state, DeviceClass.MEMORY), free, pieces)
+        cpu, memory = _space(state, DeviceClass.CPU), _space(state, DeviceClass.MEMORY)
+        for row in rows:
+            self.facts[row] = (cpu, memory, free, *by_flavor.get(self.flavors[row], _NOTHING))
+        self.changed += rows
 
     def _read_lists(self, node: int, rows: list[int]) -> None:
         cpu, memory, free, lists = _read(self.board, node)
         each = [lists.get(self.flavors[row], []) for row in rows]
-        self._note(rows, cpu, memory, free, [_pieces(left) for left in each])
+        for row, of in zip(rows, each, strict=True):
+            self.facts[row] = (cpu, memory, free, *_pieces(of))
+        self.changed += rows
         if self._left is not None:
             for row, left in zip(rows, each, strict=True):
                 self._left = _wide(self._left, len(left))  # more than the node had shown before
                 self._left[row] = 0
                 self._left[row, : len(left)] = left
-
-    def _note(
-        self, rows: list[int], cpu: int, memory: int, free: int, pieces: list[tuple[int, int]]
-    ) -> None:
-        for row, (whole, part) in zip(rows, pieces, strict=True):
-            self.facts[row] = (cpu, memory, free, whole, part)
-        self.changed += rows
 
     def columns(self) -> Columns:
         """What is free by node (CPU, memory, accelerators) and by row (whole devices, the largest part)."""
