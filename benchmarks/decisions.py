@@ -127,6 +127,7 @@ def run(hall: Hall, shapes: list[tuple[Shape, int]], scale: int) -> dict[str, fl
     chance.shuffle(work)
     for number, of in enumerate(work):
         hall.submit(of, hall.now - len(work) + number)
+    hall.remember()
     running: deque[tuple[int, LiveAttempt]] = deque()
     bar = progress("placed", len(work))
     cycle = done = 0

@@ -13,6 +13,7 @@ from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Policy
 from steelyard.model.resources import Availability, DeviceClass, ShareKind
 from steelyard.model.workloads import AllocationPlan, MemberPlan, Shape, WorkloadKind, WorkloadSpec
 from steelyard.scheduling import ClusterView, Decisions, QuotaTree, decide
+from steelyard.scheduling.history import UNIT, Used, history_of
 from steelyard.services.live import LiveState
 from steelyard.services.live_records import LiveAllocation, LiveAttempt, LiveDevice, LiveMember, LiveNode
 
@@ -79,6 +80,23 @@ class Hall:
         self.decide_ns += decided - made
         self.book_ns += time.process_time_ns() - decided
         return decisions
+
+    def remember(self) -> None:
+        """What was used lately, where the policy counts it: as if all that runs had run for long."""
+        state, own = self.state, dict[Used, int]()
+        for attempt in state.attempts.values():
+            for charge in attempt.charges if attempt.members else ():
+                if charge.tree == QUEUE_TREE:
+                    key = (attempt.queue, attempt.project, attempt.shape.user or "", charge.subject)
+                    own[key] = own.get(key, 0) + charge.quantity * UNIT
+        assert state.policy is not None
+        at = self.now - self.now % state.policy.fairness.sampling
+        state.history = history_of(state.trees.get(QUEUE_TREE), at, own)
+
+    def began(self, attempt: LiveAttempt, at: int) -> None:
+        """One that runs was placed, and has run, since then."""
+        attempt.times["placed"] = attempt.times["started"] = at
+        self.state.change_phase(attempt, Phase.RUNNING)
 
     def observe(self) -> None:
         """Every cluster was looked at just now."""

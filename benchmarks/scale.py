@@ -115,6 +115,10 @@ class Fleet:
             running += sum(len(placement.members) for placement in decisions.placements)
             bar(running)
         hall.now += 10 * HOUR
+        for attempt in hall.state.attempts.values():
+            if attempt.members and attempt.shape.time_limit is not None:
+                hall.began(attempt, hall.now - self.chance.randrange(attempt.shape.time_limit))
+        hall.remember()
         for number in range(self.pending - hall.state.waiting_count):
             shape = self.shapes[number % len(self.shapes)]
             hall.submit(shape, hall.now - self.chance.randrange(HOUR))
