@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -233,24 +234,6 @@ Pieces: TypeAlias = tuple[str, tuple[int, ...], tuple[tuple[int, int], ...]]
 Piece: TypeAlias = tuple[DeviceClass, str, int | None, int]
 
 
-class _Pieces:
-    """What follows from allocations: taken apart when it is first asked for, and kept beside them."""
-
-    __slots__ = ("_pieces",)
-
-    allocations: tuple[AllocationPlan, ...]
-    _pieces: tuple[tuple[Pieces, ...], tuple[Piece, ...]]
-
-    @property
-    def pieces(self) -> tuple[tuple[Pieces, ...], tuple[Piece, ...]]:
-        """Accelerators by flavor, and the rest."""
-        try:
-            return self._pieces
-        except AttributeError:
-            object.__setattr__(self, "_pieces", _taken_apart(self.allocations))
-            return self._pieces
-
-
 def _taken_apart(allocations: Iterable[AllocationPlan]) -> tuple[tuple[Pieces, ...], tuple[Piece, ...]]:
     flavors: dict[str, tuple[list[int], list[tuple[int, int]]]] = {}
     others: list[Piece] = []
@@ -267,8 +250,7 @@ def _taken_apart(allocations: Iterable[AllocationPlan]) -> tuple[tuple[Pieces, .
     return tuple(made), tuple(others)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberPlan(_Pieces):
+class MemberPlan(Struct, frozen=True, dict=True):
     """Where one member goes."""
 
     role: str
@@ -276,6 +258,15 @@ class MemberPlan(_Pieces):
     cluster: str
     node_id: int
     allocations: tuple[AllocationPlan, ...]
+
+    def at(self, index: int) -> MemberPlan:
+        """The same as another member of its role."""
+        return MemberPlan(self.role, index, self.cluster, self.node_id, self.allocations)
+
+    @cached_property
+    def pieces(self) -> tuple[tuple[Pieces, ...], tuple[Piece, ...]]:
+        """Accelerators by flavor, and the rest: taken apart when it is first asked for."""
+        return _taken_apart(self.allocations)
 
 
 @dataclass(frozen=True, slots=True)

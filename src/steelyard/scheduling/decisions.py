@@ -37,8 +37,7 @@ class DropCause(StrEnum):
     TAKEN_OVER = "taken-over"  # by an attempt of a higher priority, or one that owns what was borrowed
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """An attempt starts. With `from_hold` its charges are counted already."""
 
     workload_id: int
@@ -130,8 +129,7 @@ class DroppedHold:
     charges: tuple[Charge, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """A waiting attempt's place on the timeline: it starts there at `starts_at` (µs) at the latest, as long
     as nothing of a higher rank comes and everything ends as bounded."""
 

@@ -105,7 +105,7 @@ def _grow(context: Context, run: RunningView, wanted: _Wanted, most: int) -> int
             found = _one_more(context, run, plan, role, own, wanted) if len(members) < most else None
             if found is None:
                 break
-            members.append(replace(found.members[0], index=number))
+            members.append(found.members[0].at(number))
     if members:
         allocations = (item for _, item in allocations_of(members))
         context.commit_growth(run, shape, tuple(members), plan.counting.charges_of(shape, allocations))

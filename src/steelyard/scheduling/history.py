@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import isqrt
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from steelyard.model.policy import FLAVOR_PREFIX, QUEUE_TREE, Fairness
 from steelyard.scheduling.memo import MOST_KEPT
@@ -34,6 +34,8 @@ Who: TypeAlias = tuple[str, str, str]
 #: (queue, project, user, subject)
 Used: TypeAlias = tuple[str, str, str, str]
 _Keys: TypeAlias = tuple[tuple[Used, ...], tuple[tuple[str, str], ...]]
+_Sums: TypeAlias = list[tuple[Used, int]]
+_Nodes: TypeAlias = list[tuple[tuple[str, str], int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,31 +137,46 @@ class Past:
         self._tree = tree
         self._nodes: dict[tuple[str, str], int] = {}  # of what has started, in parts of ONE ÷ UNIT
         self._sums: dict[Used, int] = {}
-        self._keys = self._kept()
+        self._keys: dict[tuple[Who, str], _Keys] = self._kept("past")
+        kept = self._kept(f"past/{self.penalty}")
+        #: By whom it is, and the id of the charges, which are held here.
+        self._amounts: dict[tuple[Who, int], tuple[object, _Sums, _Nodes]] = kept
         self.starts: dict[str, int] = {}  # by queue, how many have started in this cycle
         if not self.counts:
             self._history = History()
         else:
             for (queue, project, user, subject), quantity in history.started.items():
-                self._charge((queue, project, user), subject, quantity)
+                sums, nodes = self._of((queue, project, user), subject, quantity)
+                self._add(sums, nodes)
 
-    def start(self, who: Who, charges: Iterable[Charge]) -> None:
+    def start(self, who: Who, charges: tuple[Charge, ...]) -> None:
         """Something is placed in this cycle."""
-        if self.counts:
-            self.starts[who[0]] = self.starts.get(who[0], 0) + 1
-            for item in charges:
-                if item.tree == QUEUE_TREE:
-                    self._charge(who, item.subject, item.quantity)
+        if not self.counts:
+            return
+        self.starts[who[0]] = self.starts.get(who[0], 0) + 1
+        known = self._amounts.get((who, id(charges)))
+        if known is None:
+            known = self._amounts[who, id(charges)] = charges, *self._of_all(who, charges)
+        self._add(*known[1:])
 
-    def _charge(self, who: Who, subject: str, quantity: int) -> None:
-        amount, sums, nodes = quantity * UNIT * self.penalty // ONE, self._sums, self._nodes
+    def _add(self, sums: _Sums, nodes: _Nodes) -> None:
+        known, by_node = self._sums, self._nodes
+        for used, amount in sums:
+            known[used] = known.get(used, 0) + amount
+        for key, amount in nodes:
+            by_node[key] = by_node.get(key, 0) + amount
+
+    def _of_all(self, who: Who, charges: Iterable[Charge]) -> tuple[_Sums, _Nodes]:
+        each = [self._of(who, item.subject, item.quantity) for item in charges if item.tree == QUEUE_TREE]
+        return [one for sums, _ in each for one in sums], [one for _, nodes in each for one in nodes]
+
+    def _of(self, who: Who, subject: str, quantity: int) -> tuple[_Sums, _Nodes]:
+        """What a charge adds, and to what."""
         keys = self._keys.get((who, subject))
         if keys is None:
             keys = self._keys[who, subject] = self._keys_of(who, subject)
-        for used in keys[0]:
-            sums[used] = sums.get(used, 0) + amount
-        for key in keys[1]:
-            nodes[key] = nodes.get(key, 0) + amount
+        amount = quantity * UNIT * self.penalty // ONE
+        return [(used, amount) for used in keys[0]], [(key, amount) for key in keys[1]]
 
     def _keys_of(self, who: Who, subject: str) -> _Keys:
         """What a charge counts in: of its queue, project and user; of the queue and all above it. People are
@@ -177,13 +194,13 @@ class Past:
         path = tree.path(queue) if tree is not None and is_limited else ()
         return (*sums,), tuple((node, subject) for node in path)
 
-    def _kept(self) -> dict[tuple[Who, str], _Keys]:
-        """The keys made by earlier cycles, beside the tree they follow from."""
+    def _kept(self, name: str) -> dict[Any, Any]:
+        """What was made by earlier cycles, beside the tree that it follows from."""
         if self._tree is None:
             return {}
-        kept = self._tree.memory.get("past")
+        kept = self._tree.memory.get(name)
         if not isinstance(kept, dict) or len(kept) > MOST_KEPT:
-            kept = self._tree.memory["past"] = {}
+            kept = self._tree.memory[name] = {}
         return kept
 
     def node(self, node: str, subject: str) -> int:

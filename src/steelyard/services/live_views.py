@@ -8,7 +8,7 @@ from dataclasses import replace
 from steelyard.model.resources import ACCELERATORS, Availability
 from steelyard.model.units import WHOLE_DEVICE
 from steelyard.scheduling import FlavorView, FreeDevices, NodeView, PartDevice, Slot
-from steelyard.services.live_records import LiveDevice, LiveNode
+from steelyard.services.live_records import SOUND, LiveDevice, LiveNode
 
 
 def node_view(node: LiveNode) -> NodeView:
@@ -25,15 +25,20 @@ def node_view(node: LiveNode) -> NodeView:
         flavor = device.flavor
         if flavor is None or device.has_children:
             continue
-        device_class, number, free = device.device_class, device.id, device.free
+        device_class, number = device.device_class, device.id
         totals[flavor] = totals.get(flavor, 0) + device.capacity
         if device.parent_uid is not None:
             parts.add(number)
-        if device.availability is not Availability.AVAILABLE:
-            unavailable.add(number)
-        for reason, amount in device.withheld():
-            kept = withheld.setdefault(flavor, {})
-            kept[reason] = kept.get(reason, 0) + amount
+        is_offered = device.availability is Availability.AVAILABLE
+        if is_offered and device.condition is SOUND and device.reason is None and not device.quarantined:
+            free = device.capacity - device.held  # as most are
+        else:
+            free = device.free
+            if not is_offered:
+                unavailable.add(number)
+            for reason, amount in device.withheld():
+                kept = withheld.setdefault(flavor, {})
+                kept[reason] = kept.get(reason, 0) + amount
         if device_class not in ACCELERATORS:
             slots.append(Slot(number, flavor, device_class, max(0, free)))
             continue

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from msgspec import structs
 
 from steelyard.model.policy import (
     FlavorFungibility,
@@ -236,7 +237,7 @@ def test_the_checks_see_a_charge_too_much() -> None:
     decisions = decide(before, world.policy, world.now)
     placed = decisions.placements[0]
     more = tuple(item.with_quantity(item.quantity + 1) for item in placed.charges)
-    wrong = replace(decisions, placements=(replace(placed, charges=more), *decisions.placements[1:]))
+    wrong = replace(decisions, placements=(structs.replace(placed, charges=more), *decisions.placements[1:]))
     check_placements(before, decisions)
     with pytest.raises(AssertionError, match="charged for something else"):
         check_placements(before, wrong)
