@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import socket
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +119,32 @@ def test_a_long_start_passes_through_the_socket_in_parts(engine: LocalEngine) ->
         for i in range(3)
     ])
     assert [wait_ended(engine, f"mb_{i}").exit_code for i in range(3)] == [50, 51, 52]
+
+
+def abandoned(folder: Path, times: int) -> None:
+    """So often a socket is there whose runner is gone: it takes a connection, and nobody answers on it."""
+    at = folder / "runner.sock"
+    for _ in range(times):
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(at))
+            listening.listen()
+            assert select.select([listening], [], [], 20)[0], "nobody came"
+        at.unlink()
+
+
+def test_a_socket_that_a_runner_has_left_behind_is_not_taken_for_a_runner(tmp_path: Path) -> None:
+    engine = make_local_engine(tmp_path)
+    engine.observe(None)
+    os.kill(runner_pid(tmp_path), signal.SIGKILL)
+    engine.close()
+    (tmp_path / "data/runner.sock").unlink()
+    left = threading.Thread(target=abandoned, args=(tmp_path / "data", 3))
+    left.start()
+    while not (tmp_path / "data/runner.sock").exists():
+        time.sleep(0.001)
+    again = make_local_engine(tmp_path)
+    try:
+        again.observe(None)
+    finally:
+        left.join()
+        again.close()

@@ -126,16 +126,25 @@ class Link:
     # ---- the connection
 
     def _connect(self) -> None:
+        """To a runner that answers. A socket may be there without one: a process that a runner had just
+        forked when it was killed has it for a moment still."""
         if self._socket is not None:
             return
         deadline = time.monotonic() + _START_SECONDS
-        while not self._try_connect():
-            if self._process is None or self._process.poll() is not None:
+        while True:
+            if self._try_connect():
+                try:
+                    self.hello = self._greet()
+                    return
+                except (OSError, ValueError):
+                    self._disconnect()
+                    if self._cut or time.monotonic() > deadline:
+                        raise
+            elif self._process is None or self._process.poll() is not None:
                 self._start_runner()
             if self._cut or time.monotonic() > deadline:
                 raise EngineUnavailable("runner-not-started", folder=self._layout.data)
             time.sleep(0.01)
-        self.hello = self._greet()
 
     def _greet(self) -> dict[str, Any]:
         """What the runner says of itself. Raises RunnerMismatch where there is no version in common."""
