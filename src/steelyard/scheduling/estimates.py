@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from steelyard.model.policy import Policy
 from steelyard.model.units import SECOND
@@ -105,6 +106,7 @@ class Estimator:
             for shape, item in waiting
             if wanted is None or item.workload_id in wanted
         }
+        self._never: dict[str, bool] = {}  # by shape
         self._rests = dict.fromkeys((rests.value for rests in Rests), 0)
         early, late = {}, {}
         for attempt, run in sorted(snapshot.running.items()):
@@ -155,12 +157,22 @@ class Estimator:
             return self._made(item, last, None, Why.BOUND_MET if not early.complete else Why.NOTHING_ENDS)
         if last is None and not late.complete:
             return self._made(item, first, None, Why.BOUND_MET)
-        if first is None and can_ever_fit(self._snapshot, self._policy, shape):
+        if first is None and self._never_fits(shape):
             return self._made(item, None, None, Why.NEVER_FITS)
-        unknown = self._rests[Rests.NOTHING] or any(
-            self._late_length(other, one) is None for other, one in waiting_in(self._snapshot)
-        )
-        return self._made(item, first, None, Why.ENDS_UNKNOWN if unknown else Why.NOTHING_ENDS)
+        return self._made(item, first, None, Why.ENDS_UNKNOWN if self._is_open_ended else Why.NOTHING_ENDS)
+
+    def _never_fits(self, shape: Shape) -> bool:
+        """Asked once for each shape: many may wait of one."""
+        known = self._never.get(shape.key)
+        if known is None:
+            known = self._never[shape.key] = bool(can_ever_fit(self._snapshot, self._policy, shape))
+        return known
+
+    @cached_property
+    def _is_open_ended(self) -> bool:
+        """Of something that runs, or waits, nobody knows until when."""
+        lengths = (self._late_length(shape, item) for shape, item in waiting_in(self._snapshot))
+        return bool(self._rests[Rests.NOTHING]) or any(length is None for length in lengths)
 
     def _made(self, item: PendingItem, first: int | None, last: int | None, why: Why | None) -> Estimate:
         return Estimate(item.workload_id, item.attempt_id, first, last, why, self._rests)
