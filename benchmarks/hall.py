@@ -103,6 +103,12 @@ class Hall:
         for name in self.state.clusters:
             self.state.clusters[name] = ClusterView(name, self.now)
 
+    def cordon(self, node_id: int, is_cordoned: bool) -> None:
+        """A node takes nothing more, or again does."""
+        node = self.state.nodes[node_id]
+        node.availability = Availability.PLANNED if is_cordoned else Availability.AVAILABLE
+        self.state.touch_node(node_id)
+
     def end(self, attempt: LiveAttempt) -> None:
         """It ended, and everything that it had is free."""
         state = self.state

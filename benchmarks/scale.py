@@ -2,8 +2,9 @@
 part of a device), 50,000 attempts that wait in 2,000 shapes, and 0.2% of what runs ending each second.
 
 A cycle is a snapshot and a decision, as the control loop makes them, ten a second of the fleet's own clock.
-`never_fit`: that a request can never be held, as a submit is told. `explain`: why one of those that wait does
-so, decided as the next cycle would.
+`node_change`: a cycle before which a node was cordoned or let work in again. `never_fit`: that a request can
+never be held, as a submit is told. `explain`: why one of those that wait does so, decided as the next cycle
+would.
 Times are of the processor, since other work of the machine is none of ours.
 """
 
@@ -28,7 +29,7 @@ from steelyard.model.policy import ORG_TREE, QUEUE_TREE, Limit, TreeNode
 from steelyard.model.resources import DeviceClass
 from steelyard.model.units import HOUR, SECOND
 from steelyard.model.workloads import MemberRequest, Shape
-from steelyard.scheduling import QuotaTree, can_ever_fit, explain, with_unbounded_root
+from steelyard.scheduling import QuotaTree, can_ever_fit, decide, explain, with_unbounded_root
 from steelyard.services.live_records import LiveAttempt, LiveMember
 
 GPU, CPU, MEMORY = DeviceClass.GPU, DeviceClass.CPU, DeviceClass.MEMORY
@@ -171,10 +172,10 @@ def quantile(values: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
 
 
-def cycles(fleet: Fleet, count: int) -> list[float]:
+def cycles(fleet: Fleet, count: int, quiet: bool = False) -> list[float]:
     """So many cycles under churn; ms each."""
     hall, found = fleet.hall, []
-    bar = progress("cycles", count)
+    bar = (lambda _: None) if quiet else progress("cycles", count)
     for number in range(count):
         hall.now += SECOND // CYCLES_A_SECOND
         hall.observe()
@@ -189,11 +190,28 @@ def cycles(fleet: Fleet, count: int) -> list[float]:
     return found
 
 
+def changes(fleet: Fleet, count: int) -> list[float]:
+    """Cycles before each of which a node is cordoned, or lets work in again; ms each."""
+    found: list[float] = []
+    nodes = fleet.chance.sample(sorted(fleet.hall.state.nodes), (count + 1) // 2)
+    for number in range(count):
+        fleet.hall.cordon(nodes[number // 2], is_cordoned=number % 2 == 0)
+        found += cycles(fleet, 1, quiet=True)
+    return found
+
+
+def reserved(fleet: Fleet) -> tuple[int, int]:
+    """How many reservations the next cycle makes, and how far ahead (s) the last of them is."""
+    state, now = fleet.hall.state, fleet.hall.now
+    found = decide(state.snapshot(), state.policy, now).reservations
+    return len(found), max((made.starts_at - now for made in found), default=0) // SECOND
+
+
 def settle(fleet: Fleet, most: int = 300) -> int:
     """Cycles until what could start at once has started and its reasons are told; how many it took."""
     for number in range(most):
         placed = fleet.hall.placed
-        cycles(fleet, 1)
+        cycles(fleet, 1, quiet=True)
         if fleet.hall.placed - placed < 3 + len(fleet.hall.state.attempts) // 5000:
             return number + 1
     return most
@@ -221,6 +239,9 @@ def main() -> None:
     warmed = settle(fleet)
     print(f"{warmed} cycles until no more starts than what ends makes room for")
     found = cycles(fleet, 60 if quick else 200)
+    made, horizon = reserved(fleet)
+    print(f"{made} reservations in the last cycle, up to {horizon} s ahead")
+    recast = changes(fleet, 10 if quick else 20)
     snapshot, follows, now = state.snapshot(), state.policy, fleet.hall.now
     huge = [
         Shape(f"n{n}", f"q{n % QUEUES}", f"p{n % QUEUES}", (f"ns-p{n % QUEUES}",), 100,
@@ -233,6 +254,8 @@ def main() -> None:
     emit("scale", quick, {
         "cycle_p50_ms": quantile(found, 0.5),
         "cycle_p99_ms": quantile(found, 0.99),
+        "node_change_p50_ms": quantile(recast, 0.5),
+        "node_change_p99_ms": quantile(recast, 0.99),
         "never_fit_p99_ms": quantile(nevers, 0.99),
         "explain_p50_ms": quantile(whys, 0.5),
         "explain_p99_ms": quantile(whys, 0.99),

@@ -308,9 +308,11 @@ class LiveState:
         self._flavors_stale = True
 
     def flavors(self) -> dict[str, FlavorView]:
-        """The flavors by name; the same object until the inventory changes."""
+        """The flavors by name; the same object until one of them changes, since much is kept by it."""
         if self._flavors_stale:
-            self._flavors, self._flavors_stale = flavors_of(self.devices.values()), False
+            found, self._flavors_stale = flavors_of(self.devices.values()), False
+            if found != self._flavors:
+                self._flavors = found
         return self._flavors
 
     def _group(self, key: str, items: list[tuple[int, int, PendingItem]]) -> ShapeGroup:

@@ -104,3 +104,19 @@ def test_nothing_is_charged_when_nothing_is_live(house: House) -> None:
     Storm(house, 7).run(30)
     with house.store.read() as view:
         assert rows.usage_counters(view) == {}
+
+
+def test_the_flavors_are_the_same_object_until_one_of_them_changes(house: House) -> None:
+    house.tick()
+    assert house.loop.desk is not None
+    state = house.loop.desk.context.state
+    before = state.flavors()
+    device = next(device for device in state.devices.values() if device.flavor in before)
+    state.touch_node(device.node_id)
+    assert state.flavors() is before
+    for other in state.devices.values():
+        if other.flavor == device.flavor:
+            other.model = "another"
+    state.touch_node(device.node_id)
+    assert state.flavors()[device.flavor or ""].model == "another"
+    house.tampered = True  # nobody wrote that down
