@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import argparse
 import gc
+import heapq
 import random
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -60,6 +61,8 @@ class Fleet:
         self.shapes = [self._shape(number) for number in range(shapes)]
         self.members = members
         self.pending = pending
+        self._alive: list[LiveAttempt] = []
+        self._due: list[tuple[int, int]] = []  # until when, the attempt's id
 
     def _trees(self, devices: int) -> dict[str, QuotaTree]:
         queues: dict[str, TreeNode] = {"all": TreeNode(QUEUE_TREE, "all", "cohort", None)}
@@ -119,6 +122,7 @@ class Fleet:
         for attempt in hall.state.attempts.values():
             if attempt.members and attempt.shape.time_limit is not None:
                 hall.began(attempt, hall.now - self.chance.randrange(attempt.shape.time_limit))
+        self.started([attempt for attempt in hall.state.attempts.values() if attempt.members])
         hall.remember()
         for number in range(self.pending - hall.state.waiting_count):
             shape = self.shapes[number % len(self.shapes)]
@@ -126,33 +130,33 @@ class Fleet:
         hall.observe()
 
     def churn(self) -> None:
-        """A tenth of a second of it: what runs ends, and as much comes anew."""
-        hall = self.hall
-        holding = list(self._ends)
-        for attempt in holding:
-            hall.end(attempt)
-            hall.submit(self.chance.choice(self.shapes))
-
-    @property
-    def _ends(self) -> list[LiveAttempt]:
-        state = self.hall.state
-        if not hasattr(self, "_alive"):
-            self._alive = [a for a in state.attempts.values() if a.members]
-        share = len(self._alive) * CHURN / CYCLES_A_SECOND
+        """A tenth of a second of it: what runs ends, at its limit at the latest, and as much comes anew."""
+        hall, alive = self.hall, self._alive
+        share = len(alive) * CHURN / CYCLES_A_SECOND
         count = int(share) + (self.chance.random() < share % 1)
-        found = []
-        while len(found) < count and self._alive:
-            at = self.chance.randrange(len(self._alive))
-            attempt = self._alive[at]
-            self._alive[at] = self._alive[-1]
-            self._alive.pop()
-            if state.attempts.get(attempt.attempt_id) is attempt and attempt.members:
-                found.append(attempt)
-        return found
+        while self._due and self._due[0][0] <= hall.now:
+            _, attempt = heapq.heappop(self._due)
+            count -= self._end(attempt)
+        while count > 0 and alive:
+            at = self.chance.randrange(len(alive))
+            alive[at], alive[-1] = alive[-1], alive[at]
+            count -= self._end(alive.pop().attempt_id)
 
-    def started(self, attempts: Sequence[LiveAttempt]) -> None:
-        """These run from now on."""
-        self._alive += attempts
+    def _end(self, attempt_id: int) -> bool:
+        attempt = self.hall.state.attempts.get(attempt_id)
+        if attempt is None or not attempt.members:
+            return False
+        self.hall.end(attempt)
+        self.hall.submit(self.chance.choice(self.shapes))
+        return True
+
+    def started(self, attempts: Iterable[LiveAttempt]) -> None:
+        """These run, and end within their time limits."""
+        for attempt in attempts:
+            self._alive.append(attempt)
+            if attempt.shape.time_limit is not None:
+                until = (attempt.times["placed"] or 0) + attempt.shape.time_limit
+                heapq.heappush(self._due, (until, attempt.attempt_id))
 
 
 def _gpu(member: LiveMember) -> int:
