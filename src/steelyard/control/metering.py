@@ -34,14 +34,14 @@ class Causes:
         self._context = context
         self._waiting = waiting
         self._cause: dict[str, str] = {}
-        self._flavors: dict[str, FlavorView] | None = None
+        self._inventory: int | None = None  # of which state of it devices know their causes
 
     def run(self, now: int) -> None:
         """Tell the meter what changed; the caller commits."""
         context = self._context
         flavors = context.state.flavors()
-        if flavors is not self._flavors:
-            self._flavors, self._cause = flavors, {}  # new devices know no cause yet
+        if context.state.inventory_changes != self._inventory:
+            self._inventory, self._cause = context.state.inventory_changes, {}  # new devices know none yet
         wanted = self._wanted(list(flavors.values()))
         changed = {name for name in flavors if self._cause.get(name) != wanted.get(name, SCHEDULABLE)}
         if not changed:

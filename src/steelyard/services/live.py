@@ -90,6 +90,7 @@ class LiveState:
         self._dirty: set[int] = set()
         self._flavors: dict[str, FlavorView] = {}
         self._flavors_stale = True
+        self.inventory_changes = 0  # how often a node, or what it has, was another than before
         self._counting: tuple[tuple[object, ...], Counting] | None = None
 
     # --- attempts --------------------------------------------------------------------------------
@@ -306,6 +307,7 @@ class LiveState:
         """A node or its membership changed."""
         self._dirty.add(node_id)
         self._flavors_stale = True
+        self.inventory_changes += 1
 
     def flavors(self) -> dict[str, FlavorView]:
         """The flavors by name; the same object until one of them changes, since much is kept by it."""
