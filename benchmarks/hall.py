@@ -89,7 +89,6 @@ class Hall:
                 if charge.tree == QUEUE_TREE:
                     key = (attempt.queue, attempt.project, attempt.shape.user or "", charge.subject)
                     own[key] = own.get(key, 0) + charge.quantity * UNIT
-        assert state.policy is not None
         at = self.now - self.now % state.policy.fairness.sampling
         state.history = history_of(state.trees.get(QUEUE_TREE), at, own)
 

@@ -205,13 +205,11 @@ class Past:
 
     def node(self, node: str, subject: str) -> int:
         """Of a queue or cohort, in millionths."""
-        lasting, news = self.by_node
-        return lasting.get((node, subject), 0) + news.get((node, subject), 0)
+        return self.at((node, subject))
 
-    @property
-    def by_node(self) -> tuple[Mapping[tuple[str, str], int], Mapping[tuple[str, str], int]]:
-        """By (node, subject): what the history has, and what has started since; both count."""
-        return self._history.nodes, self._nodes
+    def at(self, key: tuple[str, str]) -> int:
+        """As `node`, of (node, subject)."""
+        return self._history.nodes.get(key, 0) + self._nodes.get(key, 0)
 
     def of(self, queue: str, project: str, user: str, subject: str) -> int:
         """Of a project or user in a queue (`""`: all of them), in millionths."""

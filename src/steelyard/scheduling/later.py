@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from steelyard.scheduling.ledger import Ask, Check, Ledger
+from steelyard.scheduling.ledger import Ask, Check, Ledger, passes
 from steelyard.scheduling.quota import Flow, Usage, left
 from steelyard.scheduling.tariff import Parts
 from steelyard.scheduling.timeline import Ending
@@ -165,11 +165,7 @@ class Later(Ledger):
 
     def passes(self, checks: Iterable[Check]) -> bool:
         """As a ledger does."""
-        for tree, levels, quantity in checks:
-            for world in self._there:
-                if quantity > left(levels, world[tree]):
-                    return False
-        return True
+        return all(passes(checks, world) for world in self._there)
 
     def fits(self, asks: Iterable[Ask]) -> bool:
         """As a ledger does."""

@@ -117,8 +117,7 @@ class NodeChoice:
 
     def _ranking(self, need: Need, flavors: tuple[str, ...]) -> _Ranking:
         sheet = self.sheet
-        if sheet.at != len(self.board.touched):
-            sheet.sync()
+        sheet.sync()
         known = self._kept.get((need, flavors))
         if known is None:
             if len(self._kept) >= MOST_KEPT:

@@ -99,10 +99,10 @@ class NodeState:
         }
         return made
 
-    def roomy(self, device_class: DeviceClass, amount: int) -> Space | None:
-        """The first of the node's CPU or memory with so much free."""
+    def roomy(self, device_class: DeviceClass, amount: int, flavor: str | None = None) -> Space | None:
+        """The first of the node's CPU or memory with so much free; of one flavor if it is given."""
         for space in self.spaces.get(device_class, ()):
-            if space.free >= amount:
+            if space.free >= amount and (flavor is None or space.flavor == flavor):
                 return space
         return None
 
@@ -194,9 +194,7 @@ def pick(
             )
             for number, (device, quantity, kind) in enumerate(picked)
         ]
-    for space in state.spaces.get(device_class, ()):
-        if space.free >= amount and (flavor is None or space.flavor == flavor):
-            if not amount:
-                return []
-            return [piece_of(node_id, device_class, space, amount)]
-    return None
+    space = state.roomy(device_class, amount, flavor)
+    if space is None:
+        return None
+    return [piece_of(node_id, device_class, space, amount)] if amount else []

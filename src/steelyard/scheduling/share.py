@@ -114,7 +114,6 @@ class Shares:
         if self.tree.nodes[node].parent is None:
             return NONE
         most, past = 0, None if only_now else self._past
-        lasting, news = ({}, {}) if past is None else past.by_node
         for subjects, whole in self._groups_of(node):
             above = lately = 0
             least: int | None = None
@@ -123,13 +122,10 @@ class Shares:
                 over = used - owned if used > owned else 0
                 above += over
                 if added and subject in added:
-                    more = used + added[subject] - owned
-                    more = more - over if more > 0 else -over
+                    more = max(0, used + added[subject] - owned) - over
                     least = more if least is None or more < least else least
                 if past is not None:  # in millionths
-                    before = lasting.get(key, 0) + news.get(key, 0) - owned * UNIT
-                    if before > 0:
-                        lately += before
+                    lately += max(0, past.at(key) - owned * UNIT)
             above += least or 0
             if not above and not lately:
                 continue

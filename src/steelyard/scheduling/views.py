@@ -1,8 +1,8 @@
 """What a snapshot is made of: nodes with what is free, work that runs, waits or has a hold.
 
-All of it is frozen; mappings are treated as immutable. What is made by the thousand in a cycle is a `Struct`,
-which is made in a tenth of the time. Quantities are integers in the class's unit
-(milli-devices, milli-cores, MiB), times microseconds UTC. A whole accelerator is 1000.
+All of it is frozen; mappings are treated as immutable. Quantities are integers in the class's unit
+(milli-devices, milli-cores, MiB), times microseconds UTC. A whole accelerator is 1000. What is made by the
+thousand in a cycle is a `Struct`, which is made in a tenth of the time.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from steelyard.scheduling import (
     RunningView,
     ShapeGroup,
     Snapshot,
+    charge,
     total_usage,
 )
 from steelyard.scheduling.fleet import as_fleet
@@ -207,19 +208,13 @@ class LiveState:
         """Charge (1) or discharge (−1); the counters' deltas, to be written in the same unit."""
         deltas = []
         for item in charges:
-            name, quantity = item.tree, sign * item.quantity
-            tree = self.trees.get(name)
-            if tree is None or not quantity or item.node not in tree.nodes:
+            tree = self.trees.get(item.tree)
+            if tree is None or item.node not in tree.nodes:
                 continue
-            usage = self.usage.setdefault(name, {})
-            for key, local in tree.flow(item.node, item.subject):
-                before = usage.get(key, 0)
-                after = usage[key] = before + quantity
-                deltas.append((name, *key, quantity))
-                if local:
-                    quantity = max(0, after - local) - max(0, before - local)
-                if not quantity:
-                    break
+            usage = self.usage.setdefault(item.tree, {})
+            for node, subject, delta in charge(tree, usage, item.node, item.subject, sign * item.quantity):
+                usage[node, subject] = usage.get((node, subject), 0) + delta
+                deltas.append((item.tree, node, subject, delta))
         return deltas
 
     def recount(self) -> list[tuple[str, str, str, int]]:
