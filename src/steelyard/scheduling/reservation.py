@@ -3,7 +3,9 @@ after them goes first only if it does not delay them (backfill, after EASY with 
 
 A reservation is the earliest instant at which a whole gang finds places and quota, given what ends until
 then. Nothing of it is stored: each cycle makes it anew, in the order of the queue, and with exact bounds it
-never moves to a later instant through what was let go first. While it is in force its places count as taken.
+does not move to a later instant through what comes after it. One that is ahead may fit in before another's
+reservation and start sooner than its own said; those behind it may then start later. While a reservation is
+in force its places count as taken.
 An attempt that ends before it starts may use them; any other may not, and has to fit beside it in the quotas
 of that instant.
 """
